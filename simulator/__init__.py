@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from simulator import record as record
-    from simulator.api.result import Result
-    from simulator.api.running import run
+    from simulator.api.result import Result, run
     from simulator.api.simulating import simulation
     from simulator.api.studies import advise, explain, quality, validate
     from simulator.api.sweeping import sweep
@@ -43,7 +42,7 @@ _PLACES = {
     "explain": "simulator.api.studies",
     "load": "simulator.scenario.reading",
     "quality": "simulator.api.studies",
-    "run": "simulator.api.running",
+    "run": "simulator.api.result",
     "simulation": "simulator.api.simulating",
     "sweep": "simulator.api.sweeping",
     "validate": "simulator.api.studies",

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from operator import methodcaller
 from typing import Any, NamedTuple, TypeVar
 
 from msgspec import Meta, ValidationError, convert, to_builtins
@@ -67,18 +68,13 @@ def in_json(time: Sequence[str] = (), size: Sequence[str] = (), **others: str) -
 
 def plain(answer: Any) -> Any:
     """The answer, or a mapping or list of answers, as plain values; pairs stay tuples."""
-    return to_builtins(answer, str_keys=True, enc_hook=_python_number)
+    return to_builtins(answer, str_keys=True, enc_hook=methodcaller("item"))  # of numpy
 
 
 def to_document(answer: Any) -> dict[str, Any]:
     """A copy of an answer as it is in JSON, where there are lists only."""
     made: dict[str, Any] = json.loads(json.dumps(plain(answer)))
     return made
-
-
-def _python_number(value: Any) -> Any:
-    """The number of Python that a number of numpy is."""
-    return value.item()
 
 
 @cache

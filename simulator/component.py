@@ -23,9 +23,8 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
 
-from simulator.aliases import explain, kind_of
+from simulator.aliases import describe_not_modelled, explain, kind_of, own_word
 from simulator.errors import format_value, suggest_nearest
-from simulator.not_modelled import describe_not_modelled, own_word
 from simulator.plugins import BrokenPlugin, load_plugins
 
 _set = object.__setattr__

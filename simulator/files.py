@@ -18,9 +18,15 @@ def write_text(path: Path, text: str) -> None:
 
 def write_yaml(path: Path, data: Mapping[str, Any], **form: Any) -> None:
     """Write plain data as YAML, keys in their order; `form`: of `yaml.safe_dump`. Raises InputError as `write_text`."""
+    write_text(path, as_yaml(dict(data), **form))
+
+
+def as_yaml(data: Any, **form: Any) -> str:
+    """Plain data as YAML, keys in their order; of a resolved scenario `run` can read it again."""
     import yaml
 
-    write_text(path, yaml.safe_dump(dict(data), sort_keys=False, width=110, allow_unicode=True, **form))
+    text: str = yaml.safe_dump(data, sort_keys=False, width=110, allow_unicode=True, **form)
+    return text
 
 
 def write_bytes(path: Path, content: bytes) -> None:

@@ -3,6 +3,7 @@
 import pytest
 from click.testing import CliRunner
 
+from simulator.aliases import NOT_MODELLED, OTHER_WORDS, describe_not_modelled, own_word
 from simulator.architectures.transformer import Transformer
 from simulator.cli import main
 from simulator.component import discover
@@ -11,7 +12,6 @@ from simulator.fabrics.base import Fabric
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.runtime import Runtime
 from simulator.models.layers import Workload
-from simulator.not_modelled import NOT_MODELLED, OTHER_WORDS, describe_not_modelled, own_word
 from simulator.scenario.cluster import Cluster
 from simulator.scenario.named_parts import WorkloadSource
 from simulator.scenario.reading import load

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from simulator.units import (
-    TABLES,
+    DIMENSIONS,
     Bytes,
     BytesPerSecond,
     Density,
@@ -25,9 +25,9 @@ STRICT = {"units_required": True}
 DIMENSION = {"time": Seconds, "size": Bytes, "bandwidth": BytesPerSecond, "fraction": Fraction}
 
 
-@pytest.mark.parametrize("dimension", TABLES)
+@pytest.mark.parametrize("dimension", DIMENSIONS)
 def test_every_unit_is_read_with_and_without_a_space(dimension):
-    for unit, factor in TABLES[dimension].items():
+    for unit, factor in DIMENSIONS[dimension].units.items():
         for text in (f"2.5 {unit}", f"2.5{unit}", f"  +2.5e0 {unit} ", f"25e-1 {unit}"):
             assert parse(text, dimension) == pytest.approx(2.5 * factor), text
 

@@ -10,18 +10,18 @@ from markup import code, page, table, target
 from nccl_page import nccl
 from spec_tables import keys_table, nested, section
 
+from simulator.aliases import NOT_MODELLED
 from simulator.answers import AnswerKey, keys_of
 from simulator.component import Component, discover
 from simulator.errors import EXIT_CODES
 from simulator.loading.documents import read_document
-from simulator.not_modelled import NOT_MODELLED
 from simulator.prediction.result import TIME_INTERVAL, RunResult, VerdictColumns
 from simulator.reporting.answers.advised import MethodAdvice
 from simulator.reporting.answers.explained import ExplainedIteration
 from simulator.reporting.answers.trained import TrainingQuality
 from simulator.scenario.catalogue import FAMILIES
 from simulator.scenario.scenario import Scenario
-from simulator.units import EXAMPLES, SI, TABLES
+from simulator.units import DIMENSIONS
 
 ROOT = Path(__file__).parents[2]
 _SAID = {
@@ -138,14 +138,13 @@ def _columns() -> dict[str, AnswerKey]:
 def units() -> str:
     """Units that quantities may carry."""
     parts = []
-    for dimension, known in TABLES.items():
-        rows = ((code(unit), f"{factor:.12g}") for unit, factor in known.items())
-        unit = SI[dimension]
+    for dimension, known in DIMENSIONS.items():
+        rows = ((code(unit), f"{factor:.12g}") for unit, factor in known.units.items())
         parts += [
             f"## {dimension.capitalize()}",
-            f"For example {' or '.join(code(item) for item in EXAMPLES[dimension].split(' or '))}"
-            + (f". Results are in {unit}." if unit else ". A number without a unit is a share of 1."),
-            table(("unit", f"in {unit or 'shares of 1'}"), rows),
+            f"For example {' or '.join(code(item) for item in known.example.split(' or '))}"
+            + (f". Results are in {known.si}." if known.si else ". A number without a unit is a share of 1."),
+            table(("unit", f"in {known.si or 'shares of 1'}"), rows),
         ]
     return page(
         "# Units",

@@ -13,10 +13,10 @@ from pydantic.fields import FieldInfo
 from simulator.component import Component, MemberOf, Spec
 from simulator.scenario.catalogue import default_of
 from simulator.scenario.named_parts import Named
-from simulator.units import EXAMPLES, SI
+from simulator.units import DIMENSIONS
 
 Schema = dict[str, Any]
-_DIMENSION = {example: dimension for dimension, example in EXAMPLES.items()}
+_DIMENSION = {known.example: dimension for dimension, known in DIMENSIONS.items()}
 _MANY = 1e15
 
 
@@ -106,7 +106,8 @@ def _plain(schema: Schema) -> str:
     example = (schema.get("examples") or [""])[0]
     if example in _DIMENSION:
         dimension = _DIMENSION[example]
-        unit = f" (in Python: {SI[dimension]})" if SI[dimension] else ""
+        si = DIMENSIONS[dimension].si
+        unit = f" (in Python: {si})" if si else ""
         return f"{dimension}, for example {' or '.join(map(code, example.split(' or ')))}{unit}"
     if "anyOf" in schema:
         return " or ".join(dict.fromkeys(_plain(item) for item in schema["anyOf"] if item.get("type") != "null"))

@@ -1,19 +1,23 @@
-"""The result of a run in Python: its figures by name, as a table, and as a notebook shows it."""
+"""`run`: one prediction, from a scenario in any form; its figures by name, as a table, and as a notebook shows it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, get_args
 
-from simulator.api.texts import first_sentence, shorten
 from simulator.engine.plan.plan import Plan
+from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.models.timeline import Iteration
 from simulator.prediction.result import RunResult
 from simulator.prediction.result_parts import Comparison
 from simulator.prediction.run import Prediction
+from simulator.prediction.run import run as predict
 from simulator.records import asdict
+from simulator.scenario.reading import ScenarioSource, load
 from simulator.scenario.scenario import Scenario
-from simulator.units import count_of, show_time
+from simulator.studies.compare.opponent import run_with_comparison
+from simulator.studies.variants.crossing import Intervals
+from simulator.units import count_of, shorten, show_time
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,7 +77,7 @@ class Result(RunResult, dict=True):
 
     def to_frame(self) -> pd.DataFrame:
         """One row, with the columns of a sweep's table; `frame.attrs["units"]` has the unit of each quantity."""
-        from simulator.api.texts import with_units
+        from simulator.api.sweeping import with_units
         from simulator.studies.storage.row_table import frame_of, row_of, table_of
 
         return with_units(frame_of(table_of({"scenario": [self.name]}, [row_of(self)])).drop(columns="error"))
@@ -85,7 +89,7 @@ class Result(RunResult, dict=True):
         if self.throughput is not None:
             parts.append(f"{self.throughput:.5g} samples/s on {count_of(self.workers, 'worker')}")
         if self.verdict is not None:
-            parts.append(shorten(first_sentence(self.verdict.text), 200))
+            parts.append(shorten(self.verdict.text.partition(". ")[0].removesuffix("."), 200))
         return f"<Result {'; '.join(parts)}>"
 
     def _repr_html_(self) -> str:
@@ -93,3 +97,34 @@ class Result(RunResult, dict=True):
         from simulator.reporting.wording.runs import full_run_blocks
 
         return blocks_html(full_run_blocks(self))
+
+
+def run(
+    source: ScenarioSource,
+    /,
+    *,
+    keep_iterations: bool = False,
+    intervals: bool | Intervals = "full",
+    **overrides: Any,
+) -> Result:
+    """Predict one training iteration; the same answer as `sparsim run`.
+
+    `source`: the name of a shipped scenario, a path, a mapping as YAML would contain it, or a `Scenario`.
+
+    `overrides` change it: `sparsifier="topk"`, `cluster={"nodes": 16}`, `**{"cluster.nodes": 16}`. A mapping changes
+    the keys that it names; with `kind`, `trace`, `model` or a list of `layers` it takes the place of the whole part.
+    Quantities are texts with a unit (`"10 Gbit/s"`), or numbers in SI units.
+
+    `intervals`: `full` as on the command line, by simulating both ends of each uncertain input, and with the comparison
+    that the scenario's `versus` asks for; `first_order` is about ten times as fast, for searches, and compares with
+    nothing; `none` looks at no uncertain input. `keep_iterations`: with every iteration's spans, for a timeline.
+
+    Raises InputError for a wrong scenario, and where its parts cannot work together.
+    """
+    wanted = {True: "full", False: "none"}.get(intervals, intervals) if isinstance(intervals, bool) else intervals
+    if wanted not in get_args(Intervals):
+        hint = suggest_nearest(str(wanted), get_args(Intervals))
+        raise InputError(Problem("intervals", f"one of {', '.join(get_args(Intervals))}", format_value(wanted), hint))
+    if wanted == "full":
+        return Result.of(run_with_comparison(source, overrides, keep_iterations))
+    return Result.of(predict(load(source, overrides), keep_iterations, intervals=wanted != "none"))

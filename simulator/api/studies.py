@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from simulator.answers import Answer
-from simulator.api.texts import shorten
 from simulator.records import asdict
 from simulator.reporting.answers.advised import MethodAdvice
 from simulator.reporting.answers.explained import ExplainedIteration
@@ -15,7 +14,7 @@ from simulator.reporting.answers.trained import TrainingQuality
 from simulator.reporting.answers.validated import ValidatedModel
 from simulator.scenario.reading import ScenarioSource, load
 from simulator.scenario.scenario import Scenario
-from simulator.units import count_of
+from simulator.units import count_of, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""`sweep`: a grid of predictions as a table."""
+"""`sweep`: a grid of predictions as a table, whose quantities carry their units."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simulator.api.texts import with_units
 from simulator.errors import InputError, Problem, format_value
+from simulator.prediction.result import column_keys
 from simulator.scenario.changes import as_data
 from simulator.scenario.reading import ScenarioSource, load
 from simulator.scenario.scenario import Scenario
 from simulator.studies.sweep.sweep import sweep as run_study
+from simulator.units import COLUMN_SUFFIXES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,3 +85,23 @@ def _values(key: str, values: Any) -> Any:
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise InputError(Problem(f"sweep: {key}", "a list of values", format_value(values)))
     return as_data(list(values))
+
+
+_BY_SUFFIX = sorted(((suffix, unit) for unit, suffix in COLUMN_SUFFIXES.items()), key=lambda item: -len(item[0]))
+
+
+def with_units(frame: pd.DataFrame) -> pd.DataFrame:
+    """A table with the unit of each quantity in `frame.attrs["units"]`; ratios have the unit `1`."""
+    frame.attrs["units"] = {name: unit for name in frame.columns if (unit := unit_of(str(name)))}
+    return frame
+
+
+def unit_of(column: str) -> str:
+    """The unit of a column of a sweep; empty for text, and for varied numbers without one.
+
+    >>> unit_of("breakdown_s.forward"), unit_of("cluster.network.bandwidth_bytes_per_s"), unit_of("sparsifier")
+    ('s', 'B/s', '')
+    """
+    if column in column_keys():
+        return column_keys()[column].unit
+    return next((unit for suffix, unit in _BY_SUFFIX if column.endswith(suffix)), "")

@@ -85,7 +85,7 @@ def check(scenario: ScenarioName, *, overrides: Overrides, as_json: AsJson) -> N
     if as_json:
         print_json({"digest": loaded.digest, "scenario": loaded.resolved()})
         return
-    from simulator.prediction.run_files import as_yaml
+    from simulator.files import as_yaml
 
     click.echo(f"# digest {loaded.digest}\n{as_yaml(loaded.resolved())}", nl=False)
 

@@ -173,16 +173,7 @@ def _read_layers(path: Path, times_needed: bool) -> Table:
         names.add(name)
         if None not in (numel, *times, shape):
             forward, backward, forward_host, backward_host = times
-            layer = Layer(
-                name=name,
-                numel=numel,
-                forward=forward,
-                backward=backward,
-                forward_host=forward_host,
-                backward_host=backward_host,
-                rows=rows,
-            )
-            layers.append(layer)
+            layers.append(Layer(name, numel, forward, backward, forward_host, backward_host, rows))
             shapes.append(shape)
     if problems or not layers:
         raise InputError(problems or Problem(str(path), "at least one layer", "none"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -121,9 +121,9 @@ def parse_document(text: str, path: str = "<text>") -> Document:
     >>> parse_document("a: {b: 1e9, c: on}").data
     {'a': {'b': 1000000000.0, 'c': 'on'}}
     """
-    composer = _Composer(path)
+    composer = _Composer(text, path)
     try:
-        data = composer.document(text)
+        data = composer.document()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else path
@@ -140,98 +140,72 @@ def parse_document(text: str, path: str = "<text>") -> Document:
 
 
 class _Composer:
-    """Builds plain data from parse events, with its own stack, so that the depth is bounded."""
+    """Builds plain data from parse events, of bounded depth, with the place of each part."""
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self, text: str, path: str) -> None:
+        self.path, self.nodes = path, 0
         self.marks: dict[KeyPath, tuple[int, int]] = {}
         self.problems: list[Problem] = []
         self.anchors: dict[str | None, tuple[Any, int]] = {}
-        self.nodes = 0
+        self.events: Iterator[Any] = yaml.parse(text, Loader=_LOADER)
 
-    def document(self, text: str) -> Any:
-        stack: list[_Open] = []
+    def document(self) -> Any:
         result: Any = None
         documents = 0
-        for event in yaml.parse(text, Loader=_LOADER):
+        for event in self.events:
             if isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
                 if documents > 1:
                     self._stop(event, "one document", "a second one")
-            elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
-                self._open(stack, event)
-            elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
-                closed = stack.pop()
-                if closed.event.anchor:
-                    self.anchors[closed.event.anchor] = (closed.value, self.nodes - closed.first_node + 1)
-                result = self._attach(stack, closed.value, closed.path, closed.event)
-            elif isinstance(event, yaml.ScalarEvent):
-                self._count(event, 1 + len(event.value) // _TEXT)
-                value = self._scalar(event)
-                if event.anchor:
-                    self.anchors[event.anchor] = (value, 1 + len(event.value) // _TEXT)
-                result = self._attach(stack, value, self._place(stack, event), event)
-            elif isinstance(event, yaml.AliasEvent):
-                result = self._attach(stack, self._resolve_alias(stack, event), self._place(stack, event), event)
+            elif isinstance(event, yaml.NodeEvent):
+                result = self._marked(event, (), 0)
         return result
 
-    def _open(self, stack: list[_Open], event: Any) -> None:
-        if len(stack) >= MAX_DEPTH:
-            self._stop(event, _FLAT, "more")
-        if event.tag not in (None, "!"):
-            self._problem(event, "plain YAML without tags", event.tag)
-        self._count(event, 1)
-        path = self._place(stack, event)
-        stack.append(_Open({} if isinstance(event, yaml.MappingStartEvent) else [], path, event, self.nodes))
+    def _marked(self, event: Any, path: KeyPath, depth: int) -> Any:
+        """The value that begins with an event; its place is that of the event."""
+        self.marks[path] = (event.start_mark.line + 1, event.start_mark.column + 1)
+        return self._value(event, path, depth)
 
-    def _resolve_alias(self, stack: list[_Open], event: Any) -> Any:
+    def _value(self, event: Any, path: KeyPath, depth: int) -> Any:
+        """The value that begins with an event, within so many others."""
+        if isinstance(event, yaml.AliasEvent):
+            return self._resolve_alias(event, depth)
+        before, size = self.nodes, 1
+        if isinstance(event, yaml.ScalarEvent):
+            size += len(event.value) // _TEXT
+        elif depth >= MAX_DEPTH:
+            self._stop(event, _FLAT, "more")
+        self._count(event, size)
+        tagged = event.tag not in (None, "!")
+        if tagged:
+            self._problem(event, "plain YAML without tags", event.tag)
+        value: Any
+        if isinstance(event, yaml.ScalarEvent):
+            value = parse_scalar(event.value) if event.implicit[0] and not tagged else event.value
+        elif isinstance(event, yaml.SequenceStartEvent):
+            value = []
+            while not isinstance(inner := next(self.events), yaml.SequenceEndEvent):
+                value.append(self._marked(inner, (*path, len(value)), depth + 1))
+        else:
+            value = {}
+            while not isinstance(inner := next(self.events), yaml.MappingEndEvent):
+                key = str(self._value(inner, path, depth + 1))
+                if key in value:
+                    self._problem(inner, "each key once", f"'{key}' a second time")
+                self.marks[(*path, key)] = (inner.start_mark.line + 1, inner.start_mark.column + 1)
+                value[key] = self._value(next(self.events), (*path, key), depth + 1)  # its place is that of the key
+        if event.anchor:
+            self.anchors[event.anchor] = (value, self.nodes - before)
+        return value
+
+    def _resolve_alias(self, event: Any, depth: int) -> Any:
         if event.anchor not in self.anchors:
             self._stop(event, "an anchor that was defined before", f"*{event.anchor}")
         value, size = self.anchors[event.anchor]
         self._count(event, size)
-        if len(stack) + _depth(value) > MAX_DEPTH:
+        if depth + _depth(value) > MAX_DEPTH:
             self._stop(event, _FLAT, "more")
         return value
-
-    def _place(self, stack: list[_Open], event: Any) -> KeyPath:
-        if not stack:
-            path: KeyPath = ()
-        else:
-            top = stack[-1]
-            if isinstance(top.value, list):
-                path = (*top.path, len(top.value))
-            elif top.key is _NO_KEY:
-                return top.path
-            else:
-                return (*top.path, top.key)  # the place of a value is that of its key
-        self.marks[path] = (event.start_mark.line + 1, event.start_mark.column + 1)
-        return path
-
-    def _attach(self, stack: list[_Open], value: Any, path: KeyPath, event: Any) -> Any:
-        if not stack:
-            return value
-        top = stack[-1]
-        if isinstance(top.value, list):
-            top.value.append(value)
-        elif top.key is _NO_KEY:
-            if not isinstance(value, str):
-                value = str(value)
-            if value in top.value:
-                self._problem(event, "each key once", f"'{value}' a second time")
-            self.marks[(*top.path, value)] = (event.start_mark.line + 1, event.start_mark.column + 1)
-            top.key = value
-        else:
-            top.value[top.key] = value
-            top.key = _NO_KEY
-        return stack[0].value
-
-    def _scalar(self, event: Any) -> Any:
-        if event.tag not in (None, "!"):
-            self._problem(event, "plain YAML without tags", event.tag)
-            return event.value
-        if not event.implicit[0]:
-            return event.value
-        return parse_scalar(event.value)
 
     def _count(self, event: Any, nodes: int) -> None:
         self.nodes += nodes
@@ -251,19 +225,6 @@ def _depth(value: Any) -> int:
     """Levels of nesting in a value; 0 for a scalar."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
     return 0 if inner is None else 1 + max(map(_depth, inner), default=0)
-
-
-_NO_KEY: Any = object()
-
-
-class _Open:
-    """A mapping or sequence that is being filled."""
-
-    __slots__ = ("event", "first_node", "key", "path", "value")
-
-    def __init__(self, value: Any, path: KeyPath, event: Any, first_node: int) -> None:
-        self.value, self.path, self.event, self.first_node = value, path, event, first_node
-        self.key: Any = _NO_KEY
 
 
 def parse_scalar(text: str) -> Any:

@@ -16,6 +16,7 @@ from simulator.prediction.doubts.collect import sort_warnings
 from simulator.prediction.doubts.doubt import Doubt
 from simulator.prediction.doubts.posterior import Carried, describe_settled
 from simulator.prediction.doubts.spread import Spread
+from simulator.prediction.elastic import goodput_of
 from simulator.prediction.network_use import NetworkUse
 from simulator.prediction.result import RunResult
 from simulator.prediction.result_parts import (
@@ -24,7 +25,6 @@ from simulator.prediction.result_parts import (
     CollectiveUse,
     Densities,
     Fidelity,
-    Goodput,
     LinkLoad,
     PeriodTimes,
     PricedReplay,
@@ -39,7 +39,6 @@ from simulator.scenario.versions import versions
 
 _LISTED = 16
 """How many links a result lists."""
-_PRIMITIVES = frozenset(PRIMITIVE.values())
 
 
 def describe_run(
@@ -110,14 +109,8 @@ def describe_run(
         streams=StreamUse(plan.streams, busy) if plan.setup.scheduler.streams > 1 else None,
         axes=_axes(uses, figures, scenario.workload.micro_batches),
         period=period_times(plan, figures, time) if plan.period else None,
-        elastic=None if scenario.cluster.membership is None else _goodput(scenario, plan, time),
+        elastic=goodput_of(scenario, plan, time),
     )
-
-
-def _goodput(scenario: Scenario, plan: Plan, time: float) -> Goodput | None:
-    from simulator.prediction.elastic import goodput_of  # only where machines come and go
-
-    return goodput_of(scenario, plan, time)
 
 
 def _collectives(plan: Plan, uses: Sequence[NetworkUse]) -> list[CollectiveUse]:
@@ -202,7 +195,8 @@ def _fidelity(scenario: Scenario, plan: Plan, uses: Sequence[NetworkUse]) -> Fid
     names = sorted({label for use in uses for _, label in use.algorithms})
     reason += f"; algorithm {', '.join(names) or scenario.topology.kind}"
     by_payload = any(
-        primitive in _PRIMITIVES and not prices.reasons.get((primitive, name)) for primitive, name in prices.algorithms
+        primitive in PRIMITIVE.values() and not prices.reasons.get((primitive, name))
+        for primitive, name in prices.algorithms
     )
     if scenario.cluster.network.protocols and by_payload:
         reason += ", protocol by payload: " + ", ".join(
@@ -215,9 +209,6 @@ def _links(uses: Sequence[NetworkUse], network: Fabric, time: float) -> list[Lin
     """The busiest links: bytes of this job in an iteration, and the share of capacity that this is."""
     loads = [load for each in uses if each.traffic.links.any() for load in _loads(each, network, time, _LISTED)]
     return sorted(loads, key=attrgetter("utilisation"), reverse=True)[:_LISTED] if len(uses) > 1 else loads
-
-
-_HOUR = 3600.0
 
 
 def period_times(plan: Plan, figures: IterationFigures, time: float) -> PeriodTimes:
@@ -250,6 +241,6 @@ def period_times(plan: Plan, figures: IterationFigures, time: float) -> PeriodTi
         compute_utilisation=computed / time if time else None,
         sent_per_worker=steps * float(sent.mean()),
         sent_per_worker_peak=steps * float(sent.mean()) * peak,
-        sent_per_worker_and_hour=float(sent.mean()) / time * _HOUR if time else None,
-        busiest_link_per_hour=busiest / time * _HOUR if time else None,
+        sent_per_worker_and_hour=float(sent.mean()) / time * 3600.0 if time else None,
+        busiest_link_per_hour=busiest / time * 3600.0 if time else None,
     )

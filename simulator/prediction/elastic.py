@@ -60,13 +60,15 @@ def follow(
     there = np.ones(nodes, dtype=bool)
     clock = began = lost = waited = present = 0.0
     failures, count = 0, nodes
-    progress = np.zeros(parts)
+    progress, edges = np.zeros(parts), np.arange(parts + 1) * (seconds / parts)
     for time, node, joins in chain(events, [(math.inf, 0, True)]):  # after the last event, all go on
         until = min(time, seconds)
         if until > clock:
             if count >= least:
                 done = int((until - clock) / step + 1e-9)  # a step that ends with the time counts, rounded or not
-                _add(progress, clock, done * step, done * count, seconds)
+                if done:  # spread evenly over the parts of the time that it took
+                    covered = np.minimum(clock + done * step, edges[1:]) - np.maximum(clock, edges[:-1])
+                    progress += done * count * np.maximum(covered, 0.0) / (done * step)
                 rest = max(0.0, until - clock - done * step)
                 # What is left of a step is lost if a node fails in it, and goes on where one joins.
                 if time < seconds and not joins:
@@ -91,17 +93,6 @@ def follow(
                 clock = max(clock, noticed)
     error = float(progress.std(ddof=1) * np.sqrt(parts))
     return Followed(seconds, float(progress.sum()), lost, waited, present / (seconds * nodes), failures, error)
-
-
-def _add(progress: np.ndarray, start: float, length: float, amount: float, seconds: float) -> None:
-    """Spread an amount evenly over the parts of the time that it took."""
-    if length <= 0:
-        return
-    parts, width = len(progress), seconds / len(progress)
-    first, last = int(start / width), min(int((start + length) / width), parts - 1)
-    for part in range(first, last + 1):
-        covered = min(start + length, (part + 1) * width) - max(start, part * width)
-        progress[part] += amount * covered / length
 
 
 _MOST = 700.0
@@ -189,7 +180,7 @@ _ENDS = 0.01
 
 
 def goodput_of(scenario: Scenario, plan: Plan, time: float) -> Goodput | None:
-    """Progress where machines come and go: an iteration takes `time` seconds as long as nothing happens."""
+    """Progress where machines come and go: an iteration takes `time` seconds as long as nothing happens; else None."""
     membership = scenario.cluster.membership
     if membership is None:
         return None

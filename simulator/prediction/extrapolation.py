@@ -87,8 +87,6 @@ def replay_by_workers(
     recorded = trace.spec.workers
     counts = sorted({2**i for i in range(recorded.bit_length())} - {recorded})
     most = recorded if sparsifier.selects_alone else _GROUPS
-    if sparsifier.kind == "gtopk":  # merges workers in pairs
-        counts = [count for count in counts if not count & (count - 1)]
     groups = [_groups(count, recorded, most) for count in counts]
     asked = [range(recorded), *chain.from_iterable(groups)]
     replays = replay_methods([(sparsifier, workers) for workers in asked], buckets, trace)
@@ -137,29 +135,23 @@ class Growth(Record):
 def growth_of(sparsifier: Sparsifier, observed: Sequence[Observed]) -> Growth:
     """The exponents of what was observed, of all buckets together."""
 
-    def exponent(quantity: Callable[[Selection, int], float], least: int = 1) -> float:
-        sums = {
-            item.workers: math.fsum(quantity(one, item.workers) for one in item.selections)
-            for item in observed
-            if item.workers >= least
-        }
-        return fit_exponent(sums)
-
-    def aggregated(one: Selection, workers: int) -> float:
-        return one.aggregated
+    def exponent(quantity: Callable[[Selection], float], least: int = 1) -> float:
+        known = (item for item in observed if item.workers >= least)
+        return fit_exponent({item.workers: math.fsum(map(quantity, item.selections)) for item in known})
 
     def of_detail(key: str) -> float:
         # Groups of workers who select alone have no figure of all together: 0, which no power of n is fitted to.
-        return exponent(lambda one, _: one.detail.get(key, 0.0))
+        return exponent(lambda one: one.detail.get(key, 0.0))
 
+    aggregated = attrgetter("aggregated")
     last = observed[-1].selections
     total = math.fsum(_mean(one) for one in last)
     overlapping = not sparsifier.exclusive and not sparsifier.drops_globally
     return Growth(
         selected=exponent(_mean),
         aggregated=exponent(aggregated),
-        padding=exponent(lambda one, n: own_padding(one, n) * one.aggregated, 2) - exponent(aggregated, 2),
-        scanned=exponent(lambda one, _: one.scanned),
+        padding=exponent(lambda one: own_padding(one) * one.aggregated, 2) - exponent(aggregated, 2),
+        scanned=exponent(attrgetter("scanned")),
         detail={key: of_detail(key) for key in (last[0].detail if last else ())},
         grows=overlapping and total > 0 and math.fsum(one.aggregated for one in last) > total * (1 + 1e-9),
     )
@@ -187,14 +179,15 @@ def fit_exponent(points: Mapping[int, float]) -> float:
     return slope**3 / (slope**2 + scatter / (len(x) - 2) / width)
 
 
-def common_elements(one: Selection, workers: int) -> float:
+def common_elements(one: Selection) -> float:
     """Elements that every worker selects: sum k_i = K + (n - 1) C."""
-    return max(0.0, float(one.selected.sum()) - one.aggregated) / (workers - 1) if workers > 1 else 0.0
+    others = len(one.selected) - 1
+    return max(0.0, float(one.selected.sum()) - one.aggregated) / others if others else 0.0
 
 
-def own_padding(one: Selection, workers: int) -> float:
+def own_padding(one: Selection) -> float:
     """Largest over mean of what workers select without the common elements."""
-    common = common_elements(one, workers)
+    common = common_elements(one)
     own = float(one.selected.mean()) - common
     return (one.largest - common) / own if own > 0 else 1.0
 
@@ -294,9 +287,9 @@ def _exclusive(target: _Target, d: float, alone: Selection, known: Selection) ->
     """Workers who select in disjoint parts; elements common to all count as selected by each."""
     growth, times, workers = target.growth, target.times, target.workers
     union = min(d, known.aggregated * times**growth.aggregated)
-    common = union * common_elements(known, target.recorded) / known.aggregated if known.aggregated else 0.0
+    common = union * common_elements(known) / known.aggregated if known.aggregated else 0.0
     own = (union - common) / workers
-    padding = min(float(workers), max(1.0, own_padding(known, target.recorded) * times**growth.padding))
+    padding = min(float(workers), max(1.0, own_padding(known) * times**growth.padding))
     scanned = max(d / workers, min(d, known.scanned * times**growth.scanned))
     made = replace(
         known,
@@ -359,7 +352,7 @@ def selections_within(
     )
 
 
-def _mean(one: Selection, workers: int = 0) -> float:
+def _mean(one: Selection) -> float:
     return float(one.selected.mean())
 
 

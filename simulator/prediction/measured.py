@@ -17,11 +17,11 @@ def measured_values(scenario: Scenario) -> dict[str, float]:
 
     Seconds are the samples of all copies over the throughput. Where the iteration time is stated too, it alone counts.
     """
-    return _values(scenario.measured, scenario) if scenario.measured is not None else {}
+    return {} if scenario.measured is None else _values(scenario.measured, scenario)
 
 
 def _values(measured: Measured, scenario: Scenario) -> dict[str, float]:
-    stated = dict(measured.stated)
+    stated = measured.stated
     throughput = stated.pop(THROUGHPUT, None)
     if throughput is not None and ITERATION not in stated:
         stated = {THROUGHPUT: seconds_of(scenario, throughput)} | stated

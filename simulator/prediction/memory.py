@@ -332,8 +332,6 @@ def _fewest_passes(scenario: Scenario, memory: MemoryUse) -> int | None:
 
 def _larger_gpu(memory: MemoryUse) -> str:
     """The shipped GPU with the least memory that is enough; empty where none is."""
-    enough = [(gpu.memory_size, name) for name, gpu in shipped_gpus().items() if (gpu.memory_size or 0) >= memory.total]
-    if not enough:
-        return ""
-    size, name = min(enough)
-    return f"a GPU with more memory, such as `gpus/{name}` ({show_memory(size or 0.0)})"
+    sizes = ((gpu.memory_size or 0.0, name) for name, gpu in shipped_gpus().items())
+    size, name = min((each for each in sizes if each[0] >= memory.total), default=(0.0, ""))
+    return f"a GPU with more memory, such as `gpus/{name}` ({show_memory(size)})" if name else ""

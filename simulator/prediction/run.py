@@ -27,6 +27,7 @@ from simulator.prediction.result import RunResult
 from simulator.prediction.simulated import Simulated, simulate_batch, simulate_scenario, try_each
 from simulator.records import Struct, replace
 from simulator.scenario.changes import with_value
+from simulator.scenario.reading import bind_measurement
 from simulator.scenario.scenario import Scenario
 
 _TOGETHER = 8
@@ -135,8 +136,8 @@ def _carry(scenarios: Sequence[Scenario]) -> list[Carried | InputError | None]:
     def carried(scenario: Scenario) -> Carried | None:
         if not scenario.narrowing:
             return None
-        prior = unless_refused(next(priors))
-        return carry(scenario, prior, collect_doubts(prior, find_slowed([prior])[0]))
+        prior, measured = unless_refused(next(priors)), bind_measurement(scenario).narrowing
+        return carry(scenario, measured, prior, collect_doubts(prior, find_slowed([prior])[0])) if measured else None
 
     return try_each(scenarios, carried)
 
@@ -181,17 +182,11 @@ def with_responses_of(predictions: Sequence[Prediction]) -> list[Prediction]:
     made = []
     for first in range(0, len(predictions), _TOGETHER):
         some = predictions[first : first + _TOGETHER]
-        responses = respond(
-            [
-                Asked(it.simulated, it.inputs, it.spread.time, {} if it.carried is None else it.carried.means)
-                for it in some
-            ]
-        )
-        spreads = [
-            replace(item.spread, responses=each if item.carried is None else item.carried.narrowed(each))
-            for item, each in zip(some, responses, strict=True)
-        ]
-        made += [replace(item, spread=spread) for item, spread in zip(some, spreads, strict=True)]
+        means = ({} if item.carried is None else item.carried.means for item in some)
+        asked = [Asked(it.simulated, it.inputs, it.spread.time, mean) for it, mean in zip(some, means, strict=True)]
+        for item, each in zip(some, respond(asked), strict=True):
+            responses = each if item.carried is None else item.carried.narrowed(each)
+            made.append(replace(item, spread=replace(item.spread, responses=responses)))
     return made
 
 

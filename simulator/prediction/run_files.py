@@ -15,7 +15,7 @@ from simulator.answers import plain, read_answer
 from simulator.bounds import BOUNDS
 from simulator.engine.plan.plan import Plan
 from simulator.errors import InputError, Problem, format_value
-from simulator.files import write_text
+from simulator.files import as_yaml, write_text
 from simulator.models.timeline import BREAKDOWN, LATER, LinkUse
 from simulator.prediction.result import RunResult, column_keys
 from simulator.prediction.run import Prediction
@@ -72,25 +72,16 @@ def link_table(plan: Plan, use: LinkUse) -> str:
     import pandas as pd
 
     wiring, frames = plan.wiring, []
-    for column in range(use.rates.shape[1]):
+    for column in np.flatnonzero(use.rates.any(axis=0)).tolist():
         rates = use.rates[:, column]
         # Only rows where the rate changes.
         kept = np.flatnonzero(np.diff(rates, prepend=np.nan) != 0)
-        if not rates.any():
-            continue
         for link in np.flatnonzero(use.of_link == column).tolist():
             share = rates[kept] / float(wiring.capacity[link])
             rows = {"time_s": use.times[kept], "link": wiring.names[link], "bytes_per_s": rates[kept]}
             frames.append(pd.DataFrame({**rows, "utilisation": share}))
     table = pd.concat(frames) if frames else pd.DataFrame(columns=["time_s", "link", "bytes_per_s", "utilisation"])
     return str(table.to_csv(index=False))
-
-
-def as_yaml(data: Any) -> str:
-    """A resolved scenario as YAML that `run` reads again: quantities carry their SI unit."""
-    import yaml
-
-    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=110)
 
 
 TIME = "iteration_time_s"
@@ -104,9 +95,10 @@ _SHARES = ("density.target", "density.selected", "density.aggregated")
 """Results that are shares of all elements."""
 _LARGEST = BOUNDS["magnitude"].largest
 """Numbers beyond it are damaged: what is made of them would not be finite."""
-_ANY = f"a number within {_LARGEST:g}"
 _ROUNDING = 1e-9
 """What sums and differences may leave below 0."""
+_ANY = (f"a number within {_LARGEST:g}", -_LARGEST, _LARGEST)
+_AT_LEAST_0 = ("a number of 0 or more", -_ROUNDING, _LARGEST)
 _WEIGHING = 1e-6
 """What a share may be above 1: the weights of a sample's coordinates are of 32 bits."""
 _DIGITS = 300
@@ -129,16 +121,21 @@ def check_table(table: pd.DataFrame, place: str) -> pd.DataFrame:
     made: dict[str, pd.Series] = {}
     for number, name in enumerate(names):
         given = table.iloc[:, number]
-        what = _number_in(name) if number >= first else _varied_number(name, pd.api.types.is_float_dtype(given))
-        if not what:
+        known = _number_in(name)
+        if number < first:  # numbers of a varied key may be mixed with words
+            known = _AT_LEAST_0 if name.endswith(_UNITS) else _ANY
+            known = known if pd.api.types.is_float_dtype(given) else None
+        if known is None:
             continue
         values = pd.to_numeric(given, errors="coerce").astype("float64")
-        low, high = _bounds_of(name, what)
+        what, low, high = known
         wrong = given.notna() & ~((values >= low) & (values <= high))
         if name == TIME:
             wrong |= given.isna() & (table["error"].isna() if "error" in table else False)
         for row in wrong.to_numpy().nonzero()[0][:_MOST].tolist():
-            got = "nothing" if pd.isna(given.iloc[row]) else format_value(_plain(given.iloc[row]))
+            cell = given.iloc[row]
+            cell = cell.item() if hasattr(cell, "item") else cell  # a plain value of Python
+            got = "nothing" if pd.isna(cell) else format_value(cell)
             problems.append(Problem(f"{place}: row {row + 1}: {name}", what, got))
         if not pd.api.types.is_numeric_dtype(given):
             made[name] = values
@@ -169,12 +166,11 @@ def check_numbers(document: Any, place: str) -> None:
     Raises InputError that names every key whose value is no number, not finite, or out of bounds.
     """
     problems = [
-        Problem(f"{place}: {where}", what, format_value(value))
+        Problem(f"{place}: {where}", known[0], format_value(value))
         for where, key, value in _leaves(document)
         if value is not None
-        and (what := _number_in(key))
-        and (bounds := _bounds_of(key, what))
-        and not (_is_number(value) and bounds[0] <= value <= bounds[1])
+        and (known := _number_in(key))
+        and not (_is_number(value) and known[1] <= value <= known[2])
     ]
     if problems:
         raise InputError(problems[:_MOST])
@@ -199,36 +195,16 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < math.inf
 
 
-def _plain(value: Any) -> Any:
-    """A value of a table as a plain one of Python."""
-    return value.item() if hasattr(value, "item") else value
-
-
-def _number_in(name: str) -> str:
-    """What the number of a key or column has to be; empty where it is no number, or nothing is known of it."""
+def _number_in(name: str) -> tuple[str, float, float] | None:
+    """What the number of a key or column has to be, and its bounds; None where it is no number, or nothing is known."""
     known = column_keys().get(name)
     unit = known.unit if known is not None else _TIMINGS.get(name, "")
-    if name in _COUNTS or name.startswith(_SIGNED):
-        return _ANY if unit or name in _COUNTS else ""
+    if name in _COUNTS or (unit and name.startswith(_SIGNED)):
+        return _ANY
     if name in _SHARES:
-        return "a share from 0 to 1"
-    if unit in ("", "1"):
-        return "a number of 0 or more" if unit else ""
-    return f"a number of 0 or more, in {unit}"
-
-
-def _bounds_of(name: str, what: str) -> tuple[float, float]:
-    """The smallest and largest value of a number that has to be `what`."""
-    if what == _ANY or name.startswith(_SIGNED):
-        return -_LARGEST, _LARGEST
-    return 0.0 if name == TIME else -_ROUNDING, 1 + _WEIGHING if name in _SHARES else _LARGEST
-
-
-def _varied_number(name: str, numbers: bool) -> str:
-    """What a cell of a varied key has to be, whose numbers may be mixed with words."""
-    if not numbers:
-        return ""
-    return "a number of 0 or more" if name.endswith(_UNITS) else _ANY
+        return "a share from 0 to 1", -_ROUNDING, 1 + _WEIGHING
+    what, least, most = _AT_LEAST_0
+    return (what + ("" if unit == "1" else f", in {unit}"), 0.0 if name == TIME else least, most) if unit else None
 
 
 def _leaves(value: Any, key: str = "", where: str = "") -> Iterator[tuple[str, str, Any]]:

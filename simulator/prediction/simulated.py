@@ -202,11 +202,8 @@ def _draft(seated: _Draft) -> _Draft:
 
 def _begin(draft: _Draft, plans: Sequence[Plan] | InputError, keep_iterations: bool) -> tuple[Simulated, list[Draws]]:
     """A scenario with its iterations, but for those that are left, which run with those of other scenarios."""
-    if isinstance(plans, InputError):
-        raise plans
-    scenario = draft.scenario
+    scenario, (own, *others) = draft.scenario, unless_refused(plans)
     with as_input_error(draft.where):
-        own, *others = plans
         plan = with_loading(run_inside(own), scenario)
         consecutive = bool(others) or plan.remembers
         draws, figures = draw_differences(scenario, plan, consecutive), IterationFigures(plan.steps)

@@ -53,12 +53,8 @@ def read_overrides(overrides: Overrides) -> list[Override]:
     """Every key that changes, in order. Raises InputError for what is not `key=value`, or has no text as its key."""
     if isinstance(overrides, Mapping):
         return list(_flatten(overrides, ""))
-    return [_parse(text) for text in overrides]
-
-
-def _parse(text: str) -> Override:
-    key, value = parse_setting(text, "sparsifier.density=0.01")
-    return Override(key, value, text, f"--set {key}")
+    parsed = ((text, *parse_setting(text, "sparsifier.density=0.01")) for text in overrides)
+    return [Override(key, value, text, f"--set {key}") for text, key, value in parsed]
 
 
 def _flatten(changes: Mapping[Any, Any], above: str) -> Iterator[Override]:

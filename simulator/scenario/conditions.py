@@ -10,7 +10,7 @@ from typing import Any
 
 from simulator.loading.documents import read_document
 from simulator.loading.finding import find_file
-from simulator.units import TABLES, parse
+from simulator.units import DIMENSIONS, parse
 
 COMPARE: dict[str, Callable[[float, float], bool]] = {
     "above": operator.gt,
@@ -32,7 +32,7 @@ def number_of(value: Any) -> tuple[float, str] | None:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return (float(value), "") if abs(value) <= _MOST else None  # NaN is not
     if isinstance(value, str):
-        for dimension in TABLES:
+        for dimension in DIMENSIONS:
             try:
                 return parse(value, dimension), "" if dimension == "fraction" else dimension
             except ValueError:

@@ -17,7 +17,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError, core_schema
 
 from simulator.aliases import file_of
-from simulator.architectures.describing import describe_workload, is_described, written
+from simulator.architectures.describing import OrDescribed, describe_workload, is_described, written
 from simulator.component import MemberOf, Spec, expected
 from simulator.errors import InputError, Problem, format_value
 from simulator.fabrics.base import Fabric
@@ -170,17 +170,8 @@ def _with_changes(workload: Workload, source: WorkloadSource) -> Workload:
     """A named workload with what is stated beside its name."""
     if source.batch_size is not None:
         workload = workload.rescaled(source.batch_size)
-    changes: dict[str, Any] = {"compute_time": source.compute_time}
-    given = (
-        "micro_batches",
-        "input_time",
-        "optimiser",
-        "precision",
-        "compute_slowdown",
-        "compute_width",
-        "settled",
-    )
-    changes |= {name: value for name in given if (value := getattr(source, name)) is not None}
+    given = (name for name in WorkloadSource.model_fields if name not in ("trace", "batch_size"))
+    changes = {name: value for name in given if (value := getattr(source, name)) is not None or name == "compute_time"}
     made = workload.model_copy(update=changes)
     made.refuse_uneven_passes()
     return made
@@ -199,8 +190,13 @@ _TARGETS: dict[str, TypeAdapter[Any]] = {
 }
 
 
-WORKLOADS: TypeAdapter[Any] = TypeAdapter(Annotated[Workload, BeforeValidator(workload_of), Named("workloads")])
-"""What may stand for the workload of a scenario."""
+StatedWorkload = Annotated[
+    Workload,
+    BeforeValidator(workload_of, json_schema_input_type=Annotated[Workload, OrDescribed(named=True)] | WorkloadSource),
+    Named("workloads"),
+]
+"""What is trained, in any of the forms that a person may write."""
+WORKLOADS: TypeAdapter[Any] = TypeAdapter(StatedWorkload)
 
 
 def read_gpu(name: str) -> Gpu:

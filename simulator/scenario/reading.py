@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from simulator.aliases import describe_not_modelled
 from simulator.errors import InputError, Problem, format_value
 from simulator.loading.documents import Document, parse_document, read_document, validate_document
 from simulator.loading.finding import named_file
-from simulator.not_modelled import describe_not_modelled
 from simulator.records import replace
 from simulator.scenario.changes import Override, Overrides, as_data, read_overrides
-from simulator.scenario.scenario import NO_QUANTITIES, NOTES, WHOLE_JOB, Measured, Scenario
+from simulator.scenario.scenario import NO_QUANTITIES, NOTES, WHOLE_JOB, Scenario
 from simulator.scenario.titles import make_title, tell_changes
 
 ScenarioSource: TypeAlias = str | os.PathLike[str] | Mapping[str, Any] | Scenario
@@ -34,11 +34,11 @@ def load(source: ScenarioSource, overrides: Overrides = ()) -> Scenario:
         return bind_measurement(source)
     document, near = _read_scenario(source)
     given = read_overrides(overrides)
-    data, changed = _override(_bound(document, given, near), given, near)
-    stated = {item.key for item in given}
+    document, changed = _override(document, given, near)
+    data, stated = document.data, {item.key for item in given}
     if changed and "question" not in stated:
         data = {key: value for key, value in data.items() if key != "question"}
-    scenario = scenario_of(data, _mark(document, given), near)
+    scenario = scenario_of(data, document, near)
     if "name" in stated or ("name" in data and not changed):
         return scenario
     file = Path(document.path).stem if isinstance(source, str | os.PathLike) else ""
@@ -48,16 +48,15 @@ def load(source: ScenarioSource, overrides: Overrides = ()) -> Scenario:
 def load_versus(source: ScenarioSource, overrides: Overrides = ()) -> Scenario | None:
     """The baseline: the scenario with the keys of `versus` replaced; None where its `versus` is not a mapping."""
     document, near = _read_scenario(source)
-    given = read_overrides(overrides)
-    return versus_of(_override(_bound(document, given, near), given, near)[0], _mark(document, given), near)
+    return versus_of(_override(document, read_overrides(overrides), near)[0], near)
 
 
-def versus_of(data: Any, document: Document, near: Path | None) -> Scenario | None:
+def versus_of(document: Document, near: Path | None) -> Scenario | None:
     """The baseline of parsed data: the scenario with the keys of `versus` replaced; None where that is no mapping."""
-    changes = data.get("versus")
+    changes = document.data.get("versus")
     if not isinstance(changes, dict):
         return None
-    data = bind(data, document, near)
+    data = bind(document.data, document, near)
     data = {key: value for key, value in data.items() if key not in NOTES or key == "measured"}
     for key, value in changes.items():
         data = Override(key, value, "", f"versus.{key}").apply(data, near)
@@ -87,14 +86,6 @@ def bind(data: Any, document: Document, near: Path | None) -> Any:
     return {**data, "measured": {**measured, "at": scenario_of({**base, "name": name}, document, near)}}
 
 
-def measurement_of(scenario: Scenario) -> tuple[Measured, Scenario]:
-    """The measurement of a scenario that has one, and the scenario that it was taken of."""
-    bound = bind_measurement(scenario).measured
-    if bound is None:
-        raise InputError(Problem("measured", "a measurement", "none"))
-    return bound, bound.at
-
-
 def bind_measurement(scenario: Scenario) -> Scenario:
     """A scenario whose measurement knows the scenario that it was taken of: it itself, unless `at` says otherwise."""
     measured = scenario.measured
@@ -106,30 +97,22 @@ def bind_measurement(scenario: Scenario) -> Scenario:
     return scenario.model_copy(update={"measured": measured.model_copy(update={"at": at})})
 
 
-def _override(data: Any, overrides: list[Override], near: Path) -> tuple[Any, list[str]]:
-    """Parsed data with each override applied, and those that changed what the prediction depends on."""
+def _override(document: Document, given: list[Override], near: Path) -> tuple[Document, list[str]]:
+    """The document with each override applied, and those that changed what the prediction depends on.
+
+    Its measurement is bound to it as it is, before keys change; one that is given with the changes is of the scenario
+    with them.
+    """
+    names = [item.key.partition(".")[0] for item in given]
+    data = bind(document.data, document, near) if given and "measured" not in names else document.data
     changed = []
-    _refuse_unknown(overrides)
-    for item in overrides:
+    _refuse_unknown(given)
+    for name, item in zip(names, given, strict=True):
         before, data = data, item.apply(data, near)
-        if item.key.partition(".")[0] not in (*NOTES, "ignore_memory") and data != before:
+        if name not in (*NOTES, "ignore_memory") and data != before:
             changed.append(item.text)
-    return data, changed
-
-
-def _mark(document: Document, overrides: list[Override]) -> Document:
-    """The document that knows which keys are not as the file has them."""
-    for item in overrides:
         document = document.with_changes([item.key], "--set" if item.where.startswith("--set") else "overrides")
-    return document
-
-
-def _bound(document: Document, given: list[Override], near: Path) -> Any:
-    """The data of a document with its measurement bound to it as it is, before keys change; a measurement that is given
-    with the changes is one of the scenario with them."""
-    if not given or any(item.key.partition(".")[0] == "measured" for item in given):
-        return document.data
-    return bind(document.data, document, near)
+    return replace(document, data=data), changed
 
 
 def _refuse_unknown(overrides: list[Override]) -> None:

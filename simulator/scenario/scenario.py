@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Mapping
 from functools import cached_property
-from operator import attrgetter
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -17,17 +16,15 @@ from pydantic import (
     model_validator,
 )
 
-from simulator.architectures.describing import OrDescribed, price, written
+from simulator.architectures.describing import price, written
 from simulator.bounds import ConcentrationOrNone, Index, Seed, within
 from simulator.component import MemberOf, Spec, expected
 from simulator.errors import format_value, suggest_nearest
 from simulator.hardware.runtime import Runtime
-from simulator.models.layers import Workload
 from simulator.models.overlap import UNRECORDED, Overlap, ScaleMixture
 from simulator.models.pipeline import Parallelism
-from simulator.models.small_cache import ResultsOfObjects
 from simulator.scenario.cluster import Cluster
-from simulator.scenario.named_parts import Named, WorkloadSource, workload_of
+from simulator.scenario.named_parts import Named, StatedWorkload
 from simulator.scenario.versions import engine_version
 from simulator.schedulers.base import Scheduler
 from simulator.sparsifiers.base import Sparsifier
@@ -121,11 +118,6 @@ class Measured(Spec):
         return self
 
     @property
-    def narrows(self) -> bool:
-        """Whether it says something of a prediction that is not in its constants already."""
-        return any(name not in NO_SECONDS for name in self.stated) and self.used_in_fit is not True
-
-    @property
     def stated(self) -> dict[str, float]:
         """The quantities that were measured, in SI, in the order of the fields."""
         values = {name: getattr(self, name) for name in type(self).model_fields if name not in NO_QUANTITIES}
@@ -148,13 +140,7 @@ class OtherJob(Spec):
 
     nodes: tuple[Index, ...] = Field(min_length=1)
     gpus_per_node: int = Field(default=1, ge=1, le=1024)
-    workload: Annotated[
-        Workload,
-        BeforeValidator(
-            workload_of, json_schema_input_type=Annotated[Workload, OrDescribed(named=True)] | WorkloadSource
-        ),
-        Named("workloads"),
-    ]
+    workload: StatedWorkload
     topology: Annotated[Topology, MemberOf(Topology)]
     sparsifier: Annotated[Sparsifier, MemberOf(Sparsifier)]
     scheduler: Annotated[Scheduler, MemberOf(Scheduler)]
@@ -229,13 +215,7 @@ class Scenario(Spec):
     """
 
     name: str = "unnamed"
-    workload: Annotated[
-        Workload,
-        BeforeValidator(
-            workload_of, json_schema_input_type=Annotated[Workload, OrDescribed(named=True)] | WorkloadSource
-        ),
-        Named("workloads"),
-    ]
+    workload: StatedWorkload
     cluster: Cluster
     topology: Annotated[Topology, MemberOf(Topology)]
     sparsifier: Annotated[Sparsifier, MemberOf(Sparsifier)]
@@ -262,13 +242,8 @@ class Scenario(Spec):
     def _described_models_have_times(self) -> Self:
         """Described models take the times that their operators have on the cluster's GPU."""
         gpu, element_wise = self.cluster.gpu, self.cluster.runtime.element_wise
-        priced: dict[str, Any] = {"workload": price(self.workload, gpu, element_wise)}
-        if any(job.workload.origin is not None for job in self.other_jobs):
-            jobs = (
-                job.model_copy(update={"workload": price(job.workload, gpu, element_wise)}) for job in self.other_jobs
-            )
-            priced["other_jobs"] = tuple(jobs)
-        self.__dict__.update(priced)
+        made = [job.model_copy(update={"workload": price(job.workload, gpu, element_wise)}) for job in self.other_jobs]
+        self.__dict__.update(workload=price(self.workload, gpu, element_wise), other_jobs=tuple(made))
         return self
 
     @model_validator(mode="after")
@@ -316,45 +291,30 @@ class Scenario(Spec):
         A described model stays described, so that its times follow the GPU.
         """
         made = self.model_dump(mode="json")
-        for place, workload in ((made, self.workload), *zip(made["other_jobs"], self._other_workloads, strict=True)):
-            place["workload"] = written(workload, self.cluster.gpu) or place["workload"]
+        jobs: tuple[Scenario | OtherJob, ...] = (self, *self.other_jobs)
+        for place, job in zip((made, *made["other_jobs"]), jobs, strict=True):
+            place["workload"] = written(job.workload, self.cluster.gpu) or place["workload"]
         return made
 
     @property
-    def _other_workloads(self) -> tuple[Workload, ...]:
-        return tuple(job.workload for job in self.other_jobs)
-
-    @property
     def narrowing(self) -> Measured | None:
-        """The measurement that narrows its prediction."""
+        """The measurement that narrows its prediction: it says something that is not in its constants already."""
         measured = self.measured
-        return measured if measured is not None and measured.narrows else None
+        if measured is None or measured.used_in_fit is True or all(name in NO_SECONDS for name in measured.stated):
+            return None
+        return measured
 
     @cached_property
     def digest(self) -> str:
         """SHA-256 over all that a prediction depends on, with the engine's version: the identity of a point."""
-        cluster = self.cluster
-        known = {name: getattr(cluster, name).fingerprint for name in _CLUSTER_PARTS}
+        known = {name: getattr(self.cluster, name).fingerprint for name in _CLUSTER_PARTS}
         known |= {"workload": self.workload.fingerprint, "engine": engine_version()}
         if self.narrowing is not None:
             known["engine"] += f" {self.narrowing.fingerprint}"
-        form = _forms.get((*_others_of_scenario(self), *_others_of_cluster(cluster)), self._digest_form)
-        return hashlib.sha256((form % known).encode()).hexdigest()
-
-    def _digest_form(self) -> str:
-        """All that a prediction depends on as JSON, with a place for each part that has a fingerprint."""
         exclude = {key: True for key in (*NOTES, "workload")} | {"cluster": set(_CLUSTER_PARTS)}
-        made = self.model_dump(mode="json", exclude=exclude)
-        texts = {name: _encode(value).replace("%", "%%") for name, value in made.items()}
-        texts |= {name: f'"%({name})s"' for name in ("workload", "engine", *_CLUSTER_PARTS)}
-        content = ", ".join(f'"{name}": {text}' for name, text in sorted(texts.items()))
-        return f"{{{content}}}"
+        content = self.model_dump(mode="json", exclude=exclude) | known
+        return hashlib.sha256(_encode(content).encode()).hexdigest()
 
 
 _CLUSTER_PARTS = ("gpu", "network", "runtime")
 _encode = json.JSONEncoder(sort_keys=True).encode
-_forms: ResultsOfObjects[str] = ResultsOfObjects(256)
-_others_of_scenario = attrgetter(
-    *[name for name in Scenario.model_fields if name not in (*NOTES, "workload", "cluster")]
-)
-_others_of_cluster = attrgetter(*[name for name in Cluster.model_fields if name not in _CLUSTER_PARTS])

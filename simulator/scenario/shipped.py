@@ -32,14 +32,12 @@ def list_shipped(what: str) -> list[Record]:
 
 
 def _names(what: str) -> list[str]:
-    if what in ("workloads", "gpus", "networks", "runtimes", "traces"):
-        return known_names(what)
     if what == "aliases":
         return sorted({item.name for item in all_aliases()})
     if what == "trainings":
         folder = find_shipped("configs/trainings")
         return sorted(path.stem for path in folder.glob("*.csv")) if folder else []
-    return known_names("scenarios" if what == "scenarios" else f"scenarios/{what}")
+    return known_names(f"scenarios/{what}" if what in ("sweeps", "papers") else what)
 
 
 def _gpu(name: str) -> Record:

@@ -6,25 +6,23 @@ import platform
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
-_LIBRARIES = {"simpy": "SimPy", "numpy": "NumPy", "pydantic": "pydantic"}
-VERSIONED = {"sparsim": "sparsim", "python": "Python", **_LIBRARIES}
+VERSIONED = {"sparsim": "sparsim", "python": "Python", "simpy": "SimPy", "numpy": "NumPy", "pydantic": "pydantic"}
 """What a result depends on, and what people call it."""
 
 
 @cache
-def engine_version() -> str:
-    """Version of this package."""
+def _version_of(package: str) -> str:
     try:
-        return version("sparsim")
+        return platform.python_version() if package == "python" else version(package)
     except PackageNotFoundError:
         return "0+unknown"
 
 
-@cache
-def _dependency_versions() -> tuple[tuple[str, str], ...]:
-    return tuple((name, version(name)) for name in _LIBRARIES)
+def engine_version() -> str:
+    """Version of this package."""
+    return _version_of("sparsim")
 
 
 def versions() -> dict[str, str]:
     """Versions that a result depends on."""
-    return {"sparsim": engine_version(), "python": platform.python_version(), **dict(_dependency_versions())}
+    return {name: _version_of(name) for name in VERSIONED}

@@ -15,8 +15,7 @@ from simulator.errors import InputError, Problem, collect_problems, format_value
 from simulator.loading.documents import Document
 from simulator.loading.finding import only_shipped_files
 from simulator.models.small_cache import LatestResults
-from simulator.prediction.doubts.spread import is_heavy
-from simulator.prediction.doubts.verdict import judge
+from simulator.prediction.doubts.spread import compare_spreads, is_heavy
 from simulator.prediction.run import Prediction, run, with_responses
 from simulator.records import Record, Struct, field, replace
 from simulator.scenario.changes import value_at, with_value, without_randomness
@@ -130,7 +129,7 @@ class AnswerService(Struct):
 
     def _opponent(self, prediction: Prediction, document: Document) -> Opponent | None:
         scenario = prediction.scenario
-        described = versus_of(document.data, document, None) if isinstance(scenario.versus, dict) else None
+        described = versus_of(document, None) if isinstance(scenario.versus, dict) else None
         if described is not None or not hasattr(scenario.sparsifier, "density"):
             return choose_opponent(scenario, described, search=not is_heavy(prediction.plan))
         # The fastest dense run is the same whatever the density.
@@ -232,5 +231,5 @@ def _cell(scenario: Scenario, bandwidth: float, nodes: int) -> Cell:
         return Cell(bandwidth, nodes, None)
     prediction, rival = run(scenario), run(opponent.scenario)
     time, other = prediction.spread.time, rival.spread.time
-    verdict = judge(prediction.spread, rival.spread).word if time and other else "alike"
+    verdict = compare_spreads(prediction.spread, rival.spread).word if time and other else "alike"
     return Cell(bandwidth, nodes, other / time if time else None, verdict, time, other, opponent.words)

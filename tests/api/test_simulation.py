@@ -2,7 +2,7 @@
 
 import pytest
 
-from simulator.api.running import run
+from simulator.api.result import run
 from simulator.api.simulating import simulation
 from simulator.errors import InputError
 from simulator.scenario.reading import load

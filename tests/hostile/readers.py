@@ -22,9 +22,9 @@ from traces.format import test_format
 from traces.readers import test_chakra, test_kineto, test_nccl_tuning_log, test_osu
 
 from simulator.engine.build_up import build_up
+from simulator.files import as_yaml
 from simulator.loading.documents import read_document
 from simulator.prediction.run import run
-from simulator.prediction.run_files import as_yaml
 from simulator.record.rows import RowFile
 from simulator.scenario.named_parts import read_workload
 from simulator.scenario.reading import load

@@ -19,10 +19,10 @@ from simulator.scenario.scenario import Scenario
 from simulator.schedulers.base import Scheduler
 from simulator.sparsifiers.base import Sparsifier
 from simulator.topologies.base import Topology
-from simulator.units import EXAMPLES
+from simulator.units import DIMENSIONS as KNOWN
 
 RANGES = {"time": (1e-6, 1e-3), "size": (1e5, 1e8), "bandwidth": (1e8, 1e11), "fraction": (0.001, 1.0)}
-DIMENSIONS = {text: name for name, text in EXAMPLES.items()}
+DIMENSIONS = {known.example: name for name, known in KNOWN.items()}
 ONE_NODE = ("nvlink_mesh", "nvswitch")
 MOST_NODES, MOST_GPUS = 6, 3
 KERNELS = ("elementwise", "topk", "scatter_add", "compact", "sort", "update")

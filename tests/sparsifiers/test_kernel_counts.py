@@ -59,7 +59,7 @@ def test_the_padding_of_a_replay_is_the_largest_count_over_the_mean():
 def test_elements_that_all_select_are_no_padding():
     """Of 10 + 10 and 10 + 30 with ten common elements: own selections of 10 and 30, 1.5 times their mean of 20."""
     known = Selection(np.array([20.0, 40.0]), 50.0, 40.0, 50.0, exclusive=True)
-    assert (common_elements(known, 2), own_padding(known, 2)) == (10.0, 1.5)
+    assert (common_elements(known), own_padding(known)) == (10.0, 1.5)
 
 
 @pytest.mark.parametrize("threshold", [0, 1e31, 1e300])

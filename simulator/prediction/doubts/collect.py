@@ -8,11 +8,15 @@ from simulator.prediction.doubts.doubt import Doubt
 from simulator.prediction.doubts.kernels import doubt_kernels, remark_on_kernels
 from simulator.prediction.doubts.network import doubt_network, remark_on_network
 from simulator.prediction.doubts.own_error import doubt_model
-from simulator.prediction.doubts.recorded import doubt_recorded, remark_on_recorded
 from simulator.prediction.doubts.sentences import Reader, SizedWarning
 from simulator.prediction.doubts.software import doubt_software, remark_on_software
 from simulator.prediction.doubts.spread import Spread
-from simulator.prediction.doubts.workload import doubt_workload, remark_on_workload
+from simulator.prediction.doubts.workload import (
+    doubt_recorded,
+    doubt_workload,
+    remark_on_recorded,
+    remark_on_workload,
+)
 from simulator.prediction.simulated import Simulated
 from simulator.units import show_memory
 

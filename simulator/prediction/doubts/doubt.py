@@ -102,11 +102,6 @@ class Doubt(NamedTuple):
     absolute: bool = False
 
     @property
-    def moves(self) -> Change | None:
-        """What moves it to where a measurement says that it is; None where nothing between its ends is possible."""
-        return None if self.stepwise else self.change or self.shift
-
-    @property
     def key(self) -> tuple[str, str]:
         """Equal for a doubt that two predictions share."""
         return self.what, self.id

@@ -209,21 +209,20 @@ def _scaled_curve(name: str, width: float) -> Change:
     """The measured collective, every time of it multiplied."""
 
     def change(scenario: Scenario, end: float) -> Scenario:
-        return with_value(
-            scenario, "cluster.network.measured", scaled_curve(scenario.cluster.network, name, width**end)
-        )
+        return with_value(scenario, "cluster.network", scaled_curve(scenario.cluster.network, name, width**end))
 
     return change
 
 
-def scaled_curve(network: Fabric, name: str, factor: float) -> tuple[MeasuredCollective, ...]:
-    """The measured collectives of a network, with every time of the one of this name multiplied."""
-    return tuple(
-        item.model_copy(update={"points": tuple((size, seconds * factor) for size, seconds in item.points)})
+def scaled_curve(network: Fabric, name: str, factor: float) -> Fabric:
+    """The network with every time of its measured collective of this name multiplied."""
+    made = tuple(
+        with_value(item, "points", tuple((size, seconds * factor) for size, seconds in item.points))
         if item.id == name
         else item
         for item in network.measured
     )
+    return with_value(network, "measured", made)
 
 
 def _scaled(place: str, part: str, width: float) -> Change:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any
 
+from simulator.answers import read_answer
 from simulator.fabrics.base import Fabric
 from simulator.hardware.kernels import KERNELS
 from simulator.loading.documents import read_document
@@ -33,12 +33,11 @@ PARTS: dict[str, tuple[str, ...]] = {
 """The terms of an iteration whose errors go together."""
 
 
-class Errors(Record):
-    """What measured iterations showed of predictions: the factor by which each part of an iteration may be off beyond
-    its doubts, and how all errors together are distributed."""
+class Errors(Tails, kw_only=True):
+    """What measured iterations showed of predictions: how all errors together are distributed, and the factor by which
+    each part of an iteration may be off beyond its doubts."""
 
     width: float
-    tails: Tails = NORMAL
 
 
 class ModelError(Record):
@@ -58,22 +57,13 @@ class ModelError(Record):
 def model_error() -> ModelError | None:
     """The model's own error as it ships with the package (`sparsim validate --model-error`); None where it does not."""
     path = find_shipped(FILE)
-    if path is None:
-        return None
-    data = read_document(path).data
-    without = {name: _errors_of(each) for name, each in data["without"].items()}
-    return ModelError(int(data["rows"]), _errors_of(data["errors"]), without)
-
-
-def _errors_of(data: Mapping[str, Any]) -> Errors:
-    stretch = {int(percent): float(each) for percent, each in data["stretch"].items()}
-    return Errors(float(data["width"]), Tails(stretch, float(data["speed_ups"])))
+    return None if path is None else read_answer(read_document(path).data, ModelError, FILE)
 
 
 def shipped_tails() -> Tails:
     """How errors of predictions are distributed, as it ships with the package; normal where nothing does."""
     own = model_error()
-    return NORMAL if own is None else own.errors.tails
+    return NORMAL if own is None else own.errors
 
 
 def doubt_model(made: Simulated) -> Iterator[Doubt]:
@@ -122,5 +112,5 @@ def _scaled_network(network: Fabric, width: float, end: float) -> Fabric:
         for law in (RATE, START_UP):
             network = scaled_links(network, place, law, width, end)
     for item in network.measured:
-        network = with_value(network, "measured", scaled_curve(network, item.id, width**end))
+        network = scaled_curve(network, item.id, width**end)
     return network

@@ -21,7 +21,6 @@ from simulator.prediction.measured import WHOLE, conditioning_values, simulated_
 from simulator.prediction.simulated import Simulated, simulate_batch, simulate_scenario
 from simulator.records import Record
 from simulator.scenario.changes import without_randomness
-from simulator.scenario.reading import measurement_of
 from simulator.scenario.scenario import Measured, Scenario
 from simulator.units import show_time
 
@@ -117,8 +116,8 @@ _LITTLE = 1e-3
 _known: LatestResults[Known] = LatestResults(16)
 
 
-def carry(asked: Scenario, prior: Simulated, doubts: Sequence[Doubt]) -> Carried:
-    """What the measurement of a scenario says of it. `prior` and `doubts`: its simulation without the measurement.
+def carry(asked: Scenario, measured: Measured, prior: Simulated, doubts: Sequence[Doubt]) -> Carried:
+    """What a measurement, which knows its job, says of a scenario. `prior`, `doubts`: its simulation without it.
 
     A doubt that is wider here than where it was measured has an error of its own beside the one that was measured; one
     that is narrower moves by as much less. So do the values have the correlation min(u, v) / max(u, v), with the
@@ -127,7 +126,7 @@ def carry(asked: Scenario, prior: Simulated, doubts: Sequence[Doubt]) -> Carried
     is off by is then likely to be something that is not described, which the doubts would be blamed for. Raises
     InputError where the measurement cannot be.
     """
-    measured, at = measurement_of(asked)
+    at: Scenario = measured.at
     known = _known.get((at.digest, measured.fingerprint), lambda: _learn(at, measured))
     here = known.digest == prior.scenario.digest
     explained = all(abs(item.off) <= 1 for item in known.settled)
@@ -160,7 +159,7 @@ def _learn(at: Scenario, measured: Measured) -> Known:
     names = [name for name in values if name in WHOLE or not heavy]
     if not names or not time:
         return Known(at.digest, (), {}, {}, {})
-    free = [group for group in groups if any(item.moves for item in group)]
+    free = [group for group in groups if any((it.change or it.shift) and not it.stepwise for it in group)]
     keys, linear = [group[0].response_key for group in free], {it.key: it for it in respond_linearly(doubts, time)}
     job = _Job(without_randomness(at), free, names, time)
     ends = [(np.full(len(names), linear[key].low), np.full(len(names), linear[key].high)) for key in keys]
@@ -180,7 +179,7 @@ def _learn(at: Scenario, measured: Measured) -> Known:
     cost, step = math.inf, weigh_rows(solve_symmetric(total, wanted - begin), slopes)
     for _ in range(_STEPS):
         trial = np.clip(step, -_FARTHEST, _FARTHEST)
-        change = _weigh_each(slopes, trial) if heavy else job.change(dict(zip(keys, trial.tolist(), strict=True)))
+        change = _weigh_each(slopes, trial) if heavy else job.changes([dict(zip(keys, trial.tolist(), strict=True))])[0]
         left = wanted - begin - change
         unlikely = weigh(trial, trial) + weigh(left, left / noise)
         if unlikely > cost:  # too far: effects grow faster than in straight lines
@@ -223,21 +222,17 @@ class _Job(NamedTuple):
         """All quantities of a simulation, scaled."""
         return np.array([self.scaled(name, simulated_seconds(name, made)) for name in self.names])
 
-    def _changes(self, moves: Sequence[Mapping[_Key, float]], begin: Mapping[_Key, float] = {}) -> list[Floats]:
+    def changes(self, moves: Sequence[Mapping[_Key, float]], begin: Mapping[_Key, float] = {}) -> list[Floats]:
         """What each move of doubts from where they `begin` changes; nothing where the parts no longer fit together."""
         made = simulate_batch([moved(self.steady, self.free, ends) for ends in (begin, *moves)])
         base = self.seen(unless_refused(made[0]))
         return [np.zeros(len(base)) if isinstance(each, InputError) else self.seen(each) - base for each in made[1:]]
 
-    def change(self, ends: Mapping[_Key, float]) -> Floats:
-        """What a move of doubts changes in every quantity."""
-        return self._changes([ends])[0]
-
     def ends(self, means: Mapping[_Key, float] = {}) -> list[tuple[Floats, Floats]]:
         """What each doubt changes at its lower and at its upper end from its mean, in every quantity."""
         keys = [group[0].response_key for group in self.free]
         moves = [{**means, key: means.get(key, 0.0) + end} for key in keys for end in (-1.0, 1.0)]
-        made = self._changes(moves, means)
+        made = self.changes(moves, means)
         return list(zip(made[::2], made[1::2], strict=True))
 
 

@@ -150,7 +150,8 @@ class Reader(Record, dict=True):
         time, responses = self.spread.time, self._responses(members)
         less, more = sentence.less, sentence.more
         if responses:
-            low, high = self.spread.interval_of(responses)
+            # As if no figures but those of these doubts were wrong.
+            low, high = Spread(time, tuple(responses), tails=self.spread.tails).interval()
             less, more = time - low, high - time
         text, seconds = self._text(sentence, members), self._seconds(sentence, members)
         return SizedWarning(text, time, seconds, less, more, sentence.unbounded)
@@ -169,7 +170,9 @@ class Reader(Record, dict=True):
     def _text(self, sentence: Sentence, members: Sequence[_Member]) -> str:
         """The words of a sentence. It names the doubts that change the iteration; all of them if none does."""
         least = SMALL * self.spread.time
-        rows = [(self._weight(doubt, said, least), said) for doubt, said in members if said.name]
+        named = [(doubt, said) for doubt, said in members if said.name]
+        sizes = [self.apart(doubt) if said.weight is None else said.weight for doubt, said in named]
+        rows = [(least if size is None else size, said) for size, (_, said) in zip(sizes, named, strict=True)]
         if not rows:
             return sentence.text
         chosen = [row for row in rows if row[0] >= least] or rows
@@ -181,18 +184,10 @@ class Reader(Record, dict=True):
         start = f"{sentence.text}; " if sentence.text else ""
         return f"{start}{sentence.before}{'; '.join(parts)}{sentence.after}"
 
-    def _weight(self, doubt: Doubt, said: Said, unknown: float) -> float:
-        apart = self.apart(doubt) if said.weight is None else said.weight
-        return unknown if apart is None else apart
-
     @cached_property
     def _places(self) -> Mapping[tuple[str, str], int]:
         """Which response each doubt is a part of, by the doubt's key."""
-        return {
-            (item.what, item.id): place
-            for place, response in enumerate(self.spread.responses)
-            for item in response.doubts
-        }
+        return {item.key: place for place, each in enumerate(self.spread.responses) for item in each.doubts}
 
     def touched(self, item: Doubt) -> float | None:
         """Seconds of the iteration that are proportional to a doubt; None where that is not known.
@@ -210,25 +205,21 @@ class Reader(Record, dict=True):
 
         As simulated, where the figure is wrong by itself, and elsewhere to first order.
         """
-        own = self.spread.responses[self._places[item.what, item.id]]
+        own = self.spread.responses[self._places[item.key]]
         if own.exact and len(own.doubts) == 1:
             return self.spread.time * abs(math.exp(own.high) - math.exp(own.low))
         return item.less + item.more if _is_known(own, (item,)) else None
 
     def _responses(self, members: Sequence[_Member]) -> list[Response]:
         """The responses to these doubts, each by the share that is theirs of what is wrong in the same way."""
-        # Loops, since this is asked for every warning of every point of a sweep.
-        places, chosen = self._places, dict[int, dict[tuple[str, str], float]]()
+        chosen = dict[int, dict[tuple[str, str], float]]()
         for item, said in members:
             if item.width > 1:
-                key = item.what, item.id
-                chosen.setdefault(places[key], {})[key] = said.share
+                chosen.setdefault(self._places[item.key], {})[item.key] = said.share
         found = []
         for place in sorted(chosen):
             response, shares = self.spread.responses[place], chosen[place]
-            mine = response.doubts
-            if len(mine) > 1:
-                mine = tuple([item for item in mine if (item.what, item.id) in shares])
+            mine = [item for item in response.doubts if item.key in shares]
             if _is_known(response, mine):
                 whole = len(mine) == len(response.doubts) and all([share == 1 for share in shares.values()])
                 found.append(response if whole else _part_of(response, mine, shares))
@@ -245,9 +236,4 @@ def _part_of(response: Response, mine: Sequence[Doubt], shares: Mapping[tuple[st
 
 def _is_known(response: Response, items: Sequence[Doubt]) -> bool:
     """Whether the response says what the doubts change: it was simulated, or first order is enough for them."""
-    if response.exact:
-        return True
-    for item in items:
-        if item.more:
-            return True
-    return all([item.change is None for item in items])
+    return response.exact or any([item.more for item in items]) or all([item.change is None for item in items])

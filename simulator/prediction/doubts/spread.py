@@ -14,6 +14,7 @@ from simulator.errors import InputError, unless_refused
 from simulator.models.widths import NORMAL_95
 from simulator.prediction.doubts.doubt import Doubt
 from simulator.prediction.result import SHARES
+from simulator.prediction.result_parts import Word
 from simulator.prediction.simulated import Simulated, simulate_batch
 from simulator.records import Record, field, replace
 from simulator.scenario.changes import without_randomness
@@ -23,6 +24,10 @@ _MANY_LINKS, _MANY_FLOWS = 2**14, 2**9
 """Links from which on one simulation takes about a second: in any case, and where messages are followed."""
 _SMALL = 1e-3
 """Doubts that change the iteration by no more than this share are not looked at more closely."""
+SURE = 0.95
+"""Probability from which a question is decided."""
+ALIKE = 0.02
+"""A ratio that is within this of 1, with its whole 90 % interval, makes no difference."""
 _LEAST = 0.05
 """An iteration is never shortened to less than this share of its time."""
 
@@ -206,23 +211,15 @@ class Spread(Record):
 
         Inputs are wrong independently of each other, so that the logarithms of their effects add in squares.
         """
-        return self._between(widths_of(self.responses), self.iterations, percent)
+        # By what inputs give, stretched as measured errors are distributed, and by what single iterations differ.
+        inputs, rest = widths_of(self.responses), half_widths([self.iterations])
+        stretch, normal = self.tails.stretch[percent], _NORMAL[percent]
+        below, above = (math.hypot(stretch * each, normal * end) for each, end in zip(inputs, rest, strict=True))
+        return self.time * math.exp(-below), self.time * math.exp(above)
 
     def intervals(self) -> dict[int, tuple[float, float]]:
         """The intervals by the per cent of cases that they hold."""
-        widths = widths_of(self.responses)
-        return {percent: self._between(widths, self.iterations, percent) for percent in SHARES}
-
-    def interval_of(self, responses: Iterable[Response]) -> tuple[float, float]:
-        """The 90 % interval if no figures but those of these doubts were wrong."""
-        return self._between(widths_of([*responses]), (0.0, 0.0), 90)
-
-    def _between(self, inputs: tuple[float, float], single: tuple[float, float], percent: int) -> tuple[float, float]:
-        """By what inputs give, stretched as measured errors are distributed, and by what single iterations differ."""
-        stretch, normal = self.tails.stretch[percent], _NORMAL[percent]
-        rest = half_widths([single])
-        below, above = (math.hypot(stretch * each, normal * end) for each, end in zip(inputs, rest, strict=True))
-        return self.time * math.exp(-below), self.time * math.exp(above)
+        return {percent: self.interval(percent) for percent in SHARES}
 
     def settled(self) -> Spread:
         """Without what changes a figure and what is said of it, so that another process can be given it."""
@@ -256,13 +253,13 @@ class Ratio(Record):
 
     def interval(self, percent: int = 90) -> tuple[float, float]:
         """Between what it lies in so many per cent of cases."""
-        below, above = self.half_widths
+        below, above = widths_of(self.responses)
         stretch = self.tails.stretch[percent]
         return math.exp(self.log - stretch * below), math.exp(self.log + stretch * above)
 
     def probability(self) -> float:
         """That it is above 1: the probability that the first is faster."""
-        below, above = self.half_widths
+        below, above = widths_of(self.responses)
         half = below if self.log > 0 else above
         if not half:
             return 0.5 if not self.log else float(self.log > 0)
@@ -270,9 +267,13 @@ class Ratio(Record):
         return 1 - slower if self.log > 0 else slower
 
     @property
-    def half_widths(self) -> tuple[float, float]:
-        """How far below and above the logarithm is at the ends of all doubts."""
-        return widths_of(self.responses)
+    def word(self) -> Word:
+        """`yes`: faster with a probability of at least 95 %; `no`: slower; `alike`: surely no difference."""
+        low, high = self.interval()
+        if low >= 1 - ALIKE and high <= 1 + ALIKE:
+            return "alike"
+        probability = self.probability()
+        return "yes" if probability >= SURE else "no" if probability <= 1 - SURE else "undecided"
 
 
 def compare_spreads(first: Spread, second: Spread) -> Ratio:

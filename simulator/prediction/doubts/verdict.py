@@ -9,15 +9,11 @@ from typing import Any
 
 from simulator.models.widths import NORMAL_95
 from simulator.prediction.doubts.doubt import Doubt, Level, Measurement
-from simulator.prediction.doubts.spread import Ratio, Response, Spread, alone, compare_spreads
-from simulator.prediction.result_parts import Word, Worth
-from simulator.records import Record, replace
+from simulator.prediction.doubts.spread import Ratio, Response, alone
+from simulator.prediction.result_parts import Worth
+from simulator.records import replace
 from simulator.units import join_words
 
-SURE = 0.95
-"""Probability from which a question is decided."""
-ALIKE = 0.02
-"""A ratio that is within this of 1, with its whole 90 % interval, makes no difference."""
 _MEASURED_WIDTH = 1.05
 """Factor that is left of a doubt once it is measured: kernels and links are held out within 2 to 5 %."""
 _LISTED = 5
@@ -26,33 +22,14 @@ _WORTH = 0.01
 _NORMAL = NormalDist()
 
 
-class Verdict(Record):
-    """Whether one prediction is faster than another. `ratio`: how many times, and how sure that is."""
-
-    ratio: Ratio
-
-    @property
-    def word(self) -> Word:
-        """`yes`: faster with a probability of at least 95 %; `no`: slower; `alike`: surely no difference."""
-        low, high = self.ratio.interval()
-        if low >= 1 - ALIKE and high <= 1 + ALIKE:
-            return "alike"
-        probability = self.ratio.probability()
-        return "yes" if probability >= SURE else "no" if probability <= 1 - SURE else "undecided"
-
-    def as_fields(self) -> Mapping[str, Any]:
-        """The verdict as the fields that answers have of it."""
-        return {
-            "word": self.word,
-            "speed_up_interval": self.ratio.interval(),
-            "probability": self.ratio.probability(),
-            "value_of_information": value_of_information(self.ratio),
-        }
-
-
-def judge(candidate: Spread, baseline: Spread) -> Verdict:
-    """Whether a candidate is faster than a baseline, from the spreads of both predictions."""
-    return Verdict(compare_spreads(candidate, baseline))
+def verdict_fields(ratio: Ratio) -> Mapping[str, Any]:
+    """The verdict on a comparison as the fields that answers have of it."""
+    return {
+        "word": ratio.word,
+        "speed_up_interval": ratio.interval(),
+        "probability": ratio.probability(),
+        "value_of_information": value_of_information(ratio),
+    }
 
 
 def value_of_information(ratio: Ratio) -> list[Worth]:

@@ -1,4 +1,4 @@
-"""Doubts about the model: compute time, shares of its layers, optimiser, and how far selections overlap."""
+"""Doubts about the model: compute time, shares of its layers, optimiser, and what is selected of its gradients."""
 
 from __future__ import annotations
 
@@ -9,12 +9,22 @@ from simulator.engine.plan.plan import Plan
 from simulator.engine.plan.work.exchanges import steps_of
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.widths import SMALLER_PASSES, compute_width, measured_elsewhere, same_device
+from simulator.models.exchange import AllGather, Compute, Messages, PushPull, Selection
 from simulator.models.layers import Workload
 from simulator.models.overlap import UNRECORDED, UNRECORDED_WIDTH
 from simulator.models.small_cache import ResultsOfObjects
 from simulator.models.widths import FORWARD_SHARE_WIDTH, TILT, mape_of_width, tilt_profile
-from simulator.prediction.doubts.doubt import LEVELS, Change, Doubt, Measurement, Said, Sentence, say, seconds_at_ends
-from simulator.prediction.doubts.recorded import METHOD_TERMS, gradients_of
+from simulator.prediction.doubts.doubt import (
+    LEVELS,
+    Change,
+    Doubt,
+    Level,
+    Measurement,
+    Said,
+    Sentence,
+    say,
+    seconds_at_ends,
+)
 from simulator.prediction.doubts.sentences import Reader
 from simulator.prediction.simulated import Simulated
 from simulator.records import replace
@@ -30,6 +40,11 @@ COMPUTE, _PASSES = "compute time", "efficiency of smaller passes"
 """Doubts that the seconds of forward and backward are proportional to."""
 _COMPUTE_TERMS = "forward", "backward"
 _BITS = {"fp32": 32, "fp16": 16, "bf16": 16}
+BEYOND_TRACE = "selections of more workers"
+METHOD_TERMS = "selection", "communication_exposed", "combine"
+"""Terms of the iteration that follow from what is selected."""
+_MINUTES_OF_GRADIENTS = 30.0
+"""What `sparsim record gradients` takes for some iterations of a model on some workers."""
 
 
 def doubt_workload(made: Simulated) -> Iterator[Doubt]:
@@ -202,10 +217,8 @@ def _other_gpus(workload: Workload, others: Sequence[OtherGpus]) -> Iterator[Dou
             made[number] = made[number].model_copy(update={"factor": made[number].factor * width**end})
             return with_value(changed, "cluster.other_gpus", tuple(made))
 
-        key, source = (
-            ("factor of other GPUs", f"{workload.name} on {item.gpu.name}"),
-            "as stated: `width` of cluster.other_gpus",
-        )
+        key = "factor of other GPUs", f"{workload.name} on {item.gpu.name}"
+        source = "as stated: `width` of cluster.other_gpus"
         settle, mape = _layers("compute time"), mape_of_width(item.width)
         yield Doubt(*key, "transferred", item.width, source, settle, (), scale, held_out_mape=mape)
 
@@ -301,3 +314,67 @@ _SOME = 2.0
 
 def _layers(what: str) -> Measurement:
     return Measurement(what, "sparsim record layers", MINUTES)
+
+
+def doubt_recorded(made: Simulated) -> Iterator[Doubt]:
+    """Doubts about the mean of a replay over the priced iterations, to which exchanges and their combining are
+    proportional, and about selections that were extrapolated."""
+    scenario, breakdown, settled = made.scenario, made.figures.timed, made.recorded.settled
+    about = f"{scenario.sparsifier.kind} on {scenario.workload.name}"
+    seconds = math.fsum([breakdown[name] for name in METHOD_TERMS[1:]])
+    if settled is not None and settled.width != 1.0:
+        text = f"{scenario.sparsifier.kind} has not settled in the recorded iterations: {settled.reason}"
+        level: Level = "assumed" if settled.reason else "measured"
+        why = settled.reason or "standard error of the mean over the settled iterations"
+        said = say(f"{text}; record more iterations", *METHOD_TERMS) if settled.reason else ()
+        key, settle, width = ("mean of the replay", about), gradients_of("more iterations"), settled.width
+        yield Doubt(*key, level, width, why, settle, said, held_out_mape=mape_of_width(width)).over(seconds)
+    if made.recorded.ends:
+        yield from _extrapolated(made, about, seconds)
+
+
+def remark_on_recorded(reader: Reader) -> Iterator[Sentence]:
+    """What the trace of the workload could not give, where no doubt says so."""
+    if reader.simulated.recorded.warning and not reader.says_of(BEYOND_TRACE):
+        yield Sentence(reader.simulated.recorded.warning, terms=METHOD_TERMS, place=1)
+
+
+def _extrapolated(made: Simulated, about: str, seconds: float) -> Iterator[Doubt]:
+    """What the iteration changes where more, or fewer, elements are sent than was extrapolated.
+
+    To first order: exposed communication and the kernels after it are in proportion to the bytes that are handed over.
+    """
+    scenario, plan, recorded = made.scenario, made.plan, made.recorded
+    sent, low, high = (_payload(scenario, plan, each) for each in (plan.work.selections, *recorded.ends))
+    if not sent:
+        return
+    width = max(1.0, sent / low if low else high / sent, high / sent)
+    changes = None if width > 1 else 0.0  # nothing that is extrapolated is sent
+    sentence = Sentence(recorded.warning, terms=METHOD_TERMS, less=changes, more=changes, place=1)
+    source, settle = "what a quarter of the recorded workers says of all of them", gradients_of("more workers")
+    said = (Said(sentence),) if recorded.warning else ()
+    doubt = Doubt(BEYOND_TRACE, about, "transferred", width, source, settle, said)
+    yield doubt.with_seconds(seconds * (1 - low / sent), seconds * (high / sent - 1))
+
+
+def gradients_of(what: str) -> Measurement:
+    """The measurement of a model's gradients, of some iterations on some workers."""
+    return Measurement(f"gradients of {what}", "sparsim record gradients", _MINUTES_OF_GRADIENTS)
+
+
+def _payload(scenario: Scenario, plan: Plan, selections: Sequence[Selection]) -> float:
+    """Bytes that are handed over for all buckets, of all steps of their exchanges."""
+    workers, style = scenario.cluster.workers, scenario.topology.style
+    sizes: list[float] = []
+    for bucket, selection in zip(plan.work.buckets, selections, strict=True):
+        method = scenario.sparsifier.at_density(bucket.density)
+        for step in method.carry_out(selection, bucket, workers, style)[1]:
+            if isinstance(step, PushPull):
+                sizes += [step.push_nbytes, step.pull_nbytes]
+            elif isinstance(step, Messages):
+                sizes += step.nbytes
+            elif isinstance(step, AllGather):
+                sizes += step.sizes(workers).tolist()
+            elif not isinstance(step, Compute):
+                sizes.append(step.nbytes)
+    return math.fsum(sizes)

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any, Literal
 
 from simulator.prediction.doubts.spread import Ratio, Spread, compare_spreads
-from simulator.prediction.doubts.verdict import Verdict
 from simulator.prediction.iterations_to_target import Iterations, IterationsOf
 from simulator.prediction.result import RunResult
 from simulator.progress import Watch
@@ -233,7 +232,7 @@ def _against_dense(item: Ranked, dense: Ranked | None, key: Key) -> Mapping[str,
     }
     if item is dense:
         return made
-    word, rests_on = Verdict(ratio).word, find_unmeasured(ratio)
+    word, rests_on = ratio.word, find_unmeasured(ratio)
     return {**made, "probability": ratio.probability(), "verdict": word, "rests_on": rests_on}
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from simulator.prediction.doubts.spread import Ratio
-from simulator.prediction.doubts.verdict import ALIKE, Verdict, value_of_information
+from simulator.prediction.doubts.spread import ALIKE, Ratio
+from simulator.prediction.doubts.verdict import value_of_information
 from simulator.prediction.result_parts import Word
 from simulator.records import Record, field, replace
 from simulator.reporting.answers.advised import Overrides, Recommended
@@ -73,7 +73,7 @@ class Rival(Record):
     @property
     def word(self) -> Word:
         """The verdict; what can gain 2 % at the most does not pay."""
-        word = Verdict(self.ratio).word
+        word = self.ratio.word
         if word == "yes" and self.ratio.value <= 1 + SAME:
             return "alike"
         return "no" if word == "undecided" and self.ratio.interval()[1] <= 1 + ALIKE else word
@@ -212,7 +212,7 @@ def _undecided(open_ones: Sequence[Rival], dense: Ranked, key: Key) -> Recommend
 def _not_told_apart(first: Rival, rivals: Sequence[Rival], key: Key) -> list[Rival]:
     """The first, and those of which it is not decided whether they are slower."""
     ratios = ((item, item.ranked.over(first.ranked, key)) for item in rivals)
-    return [item for item, ratio in ratios if ratio is not None and Verdict(ratio).word in ("undecided", "alike")]
+    return [item for item, ratio in ratios if ratio is not None and ratio.word in ("undecided", "alike")]
 
 
 def compare_speeds(ratio: Ratio, than: str = " than") -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from simulator.component import build
 from simulator.hardware.runtime import FRAMEWORKS
-from simulator.prediction.doubts.verdict import ALIKE, value_of_information
+from simulator.prediction.doubts.spread import ALIKE
+from simulator.prediction.doubts.verdict import value_of_information
 from simulator.reporting.answers.advised import AdviceSummary, Border, SecondBest
 from simulator.scenario.changes import value_at
 from simulator.scenario.scenario import Scenario

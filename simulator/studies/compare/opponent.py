@@ -10,8 +10,8 @@ from simulator.component import build
 from simulator.errors import InputError
 from simulator.hardware.runtime import FRAMEWORKS, Framework
 from simulator.models.timeline import BREAKDOWN
-from simulator.prediction.doubts.spread import is_heavy
-from simulator.prediction.doubts.verdict import judge
+from simulator.prediction.doubts.spread import compare_spreads, is_heavy
+from simulator.prediction.doubts.verdict import verdict_fields
 from simulator.prediction.memory import memory_of, refuse_what_does_not_fit
 from simulator.prediction.result import RunResult
 from simulator.prediction.result_parts import Comparison, ImplementationSaving
@@ -221,7 +221,7 @@ def compared_with(opponent: Opponent, candidate: Prediction, baseline: Predictio
     if names[0] == names[1]:  # they are called by what differs
         names = "this set-up", f"the same with {describe_sides(candidate.scenario, baseline.scenario)[1]}"
     # There is no ratio to a time of 0 s.
-    verdict = judge(candidate.spread, baseline.spread) if bool(time) == bool(other) else None
+    verdict = compare_spreads(candidate.spread, baseline.spread) if bool(time) == bool(other) else None
     answer = [] if verdict is None else [describe_verdict(verdict) if pays else describe_cost(verdict)]
     sides = names if pays else describe_sides(candidate.scenario, baseline.scenario)
     named = [f"The opponent is {opponent.words}."] if opponent.words else []
@@ -237,6 +237,6 @@ def compared_with(opponent: Opponent, candidate: Prediction, baseline: Predictio
         difference=terms,
         text=" ".join([*answer, describe_change(*sides, time, other, terms), *named]),
     )
-    made = made if verdict is None else replace(made, **verdict.as_fields())
+    made = made if verdict is None else replace(made, **verdict_fields(verdict))
     question = candidate.scenario.question or describe_question(candidate.scenario, opponent.scenario)
     return replace(own, comparison=made, question=question)

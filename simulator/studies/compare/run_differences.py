@@ -8,7 +8,8 @@ from typing import Any
 
 from simulator.errors import InputError, Problem
 from simulator.models.timeline import BREAKDOWN
-from simulator.prediction.doubts.verdict import judge
+from simulator.prediction.doubts.spread import compare_spreads
+from simulator.prediction.doubts.verdict import verdict_fields
 from simulator.prediction.result import RunResult
 from simulator.prediction.result_parts import Basis
 from simulator.records import replace
@@ -83,9 +84,9 @@ def compare_runs(a: RunOutcome, b: RunOutcome) -> RunDifferences:
     one, other = a.result, b.result
     before, time = one.iteration_time, other.iteration_time
     terms = {key: other.breakdown[key] - one.breakdown[key] for key in BREAKDOWN}
-    verdict = (
-        judge(b.prediction.spread, a.prediction.spread) if a.prediction and b.prediction and time and before else None
-    )
+    verdict = None
+    if a.prediction and b.prediction and time and before:
+        verdict = compare_spreads(b.prediction.spread, a.prediction.spread)
     answer = describe_difference("B", "A", time, before, terms)
     if verdict is not None:
         answer = f"{describe_verdict(verdict, TWO_RUNS)} {describe_change('B', 'A', time, before, terms)}"
@@ -110,7 +111,7 @@ def compare_runs(a: RunOutcome, b: RunOutcome) -> RunDifferences:
         ),
         versions=changed_versions(one.versions, other.versions),
     )
-    return made if verdict is None else replace(made, speed_up=verdict.ratio.value, **verdict.as_fields())
+    return made if verdict is None else replace(made, speed_up=verdict.value, **verdict_fields(verdict))
 
 
 def _describe_failures(one: RunResult, other: RunResult) -> str:

@@ -9,7 +9,7 @@ from simulator.hardware.gpu import Gpu
 from simulator.loading.replacing import plain_value_at
 from simulator.models.timeline import BREAKDOWN, TERM_LABELS
 from simulator.prediction.doubts.spread import Ratio
-from simulator.prediction.doubts.verdict import Verdict, value_of_information
+from simulator.prediction.doubts.verdict import value_of_information
 from simulator.prediction.result_parts import BOTH_TIMES, Worth
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.titles import cluster_name, method_name, model_name
@@ -172,12 +172,12 @@ PAYS = VerdictWords("Yes", "No", "Not decided", "it pays")
 TWO_RUNS = VerdictWords("B is faster than A", "B is slower than A", "Not decided which one is faster", "B is faster")
 
 
-def describe_verdict(verdict: Verdict, question: VerdictWords = PAYS) -> str:
+def describe_verdict(ratio: Ratio, question: VerdictWords = PAYS) -> str:
     """The answer with the speed-up, its interval and its probability, and what would decide it where that is open.
 
     With the default: `Yes: 1.31 times faster (90 % interval 1.12 to 1.50); it pays with probability 0.97.`
     """
-    word, ratio = verdict.word, verdict.ratio
+    word = ratio.word
     if word == "alike":
         return f"It makes no difference{_in_brackets(_as_fast(ratio))}."
     sure = f"; {question.claim} with probability {show_probability(ratio.probability())}" if _has_width(ratio) else ""
@@ -187,11 +187,11 @@ def describe_verdict(verdict: Verdict, question: VerdictWords = PAYS) -> str:
     return f"{question.yes if word == 'yes' else question.no}: {describe_speed_up(ratio)}{sure}."
 
 
-def describe_cost(verdict: Verdict) -> str:
+def describe_cost(ratio: Ratio) -> str:
     """The answer to a question that is not about paying: the share of the iteration that something costs or saves."""
-    word, ratio = verdict.word, verdict.ratio
+    word = ratio.word
     if word == "alike":
-        return describe_verdict(verdict)
+        return describe_verdict(ratio)
     high, low = (1 / end for end in ratio.interval())
     if word == "undecided":
         longer = show_probability(1 - ratio.probability())

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from simulator.component import build
 from simulator.errors import InputError
-from simulator.prediction.doubts.spread import Spread, is_heavy
-from simulator.prediction.doubts.verdict import judge
+from simulator.prediction.doubts.spread import Spread, compare_spreads, is_heavy
 from simulator.prediction.iterations_to_target import Iterations
 from simulator.prediction.run import Prediction, run, with_responses
 from simulator.records import Record, replace
@@ -108,7 +107,7 @@ def _candidate(scenario: Scenario, measured: MeasuredIterations) -> _TrainedMeth
 def _row(
     item: _TrainedMethod, dense: _TrainedMethod, found: Sequence[_TrainedMethod], workers: int, price: float | None
 ) -> MethodTime:
-    verdict = None if item is dense else judge(item.spread, dense.spread)
+    verdict = None if item is dense else compare_spreads(item.spread, dense.spread)
     low, high = item.spread.interval()
     per_second = None if price is None else price * workers / HOUR
     return MethodTime(
@@ -123,8 +122,8 @@ def _row(
         cost=None if per_second is None else per_second * item.spread.time,
         cost_interval=None if per_second is None else (per_second * low, per_second * high),
         speed_up_over_dense=dense.spread.time / item.spread.time,
-        speed_up_interval=(1.0, 1.0) if verdict is None else verdict.ratio.interval(),
-        probability=None if verdict is None else verdict.ratio.probability(),
+        speed_up_interval=(1.0, 1.0) if verdict is None else verdict.interval(),
+        probability=None if verdict is None else verdict.probability(),
         verdict=None if verdict is None else verdict.word,
         answer="" if verdict is None else describe_verdict(verdict),
         pareto=not any(_dominates(other, item) for other in found),
@@ -143,10 +142,10 @@ def _answer(found: Sequence[_TrainedMethod], dense: _TrainedMethod) -> str:
     if not others:
         return "Only dense can be compared."
     best = others[0]
-    text = (
-        f"{best.method} against dense, by the time to the target: {describe_verdict(judge(best.spread, dense.spread))}"
-    )
-    alike = [item.method for item in others[1:] if judge(item.spread, best.spread).word in ("undecided", "alike")]
+    verdict = describe_verdict(compare_spreads(best.spread, dense.spread))
+    text = f"{best.method} against dense, by the time to the target: {verdict}"
+    words = [(item.method, compare_spreads(item.spread, best.spread).word) for item in others[1:]]
+    alike = [method for method, word in words if word in ("undecided", "alike")]
     return text + (f" It cannot be told apart from {join_words(alike)}." if alike else "")
 
 

@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, NoReturn, TypeVar, cast
 
+from simulator.aliases import describe_not_modelled
 from simulator.errors import InputError, Problem, format_value
 from simulator.loading.documents import Document
 from simulator.models.precision import NUMBER_NAMES
-from simulator.not_modelled import describe_not_modelled
 
 Value = bool | int | float | str
 T = TypeVar("T", bool, int, float, str)

@@ -15,7 +15,7 @@ from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.loading.documents import Document, KeyPath
 from simulator.records import Record
 from simulator.scenario.conditions import COMPARE, NOT, is_comparison, matches, number_of, part_of
-from simulator.units import SI
+from simulator.units import DIMENSIONS
 
 MAX_POINTS = 250_000
 MAX_VALUES = 2 * MAX_POINTS
@@ -181,7 +181,7 @@ class _GridReader:
         if len(self.problems) > found:
             return []
         whole = all(isinstance(given[key], int) for key in ("from", "to"))
-        unit = next((SI[dimension] for _, dimension in ends if dimension), "")
+        unit = next((DIMENSIONS[dimension].si for _, dimension in ends if dimension), "")
         made = _spread(ends[0][0], ends[1][0], int(points or 0), scale == "log", whole)
         return [f"{value!r} {unit}" for value in made] if unit else made
 

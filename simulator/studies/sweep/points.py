@@ -13,8 +13,7 @@ from pydantic import ValidationError
 from simulator.component import Component, Spec
 from simulator.errors import InputError, Problem, format_value, map_unless_refused, suggest_nearest
 from simulator.loading.documents import Document, KeyPath, problems_of
-from simulator.prediction.doubts.spread import Spread
-from simulator.prediction.doubts.verdict import judge
+from simulator.prediction.doubts.spread import Spread, compare_spreads
 from simulator.prediction.run import Prediction
 from simulator.records import Struct, field
 from simulator.scenario.changes import with_value
@@ -87,13 +86,13 @@ def _opponent_of(scenario: Scenario) -> Scenario:
 
 
 def _verdict(prediction: Prediction, dense: Spread) -> dict[str, Any]:
-    verdict = judge(prediction.spread, dense)
-    low, high = verdict.ratio.interval()
+    verdict = compare_spreads(prediction.spread, dense)
+    low, high = verdict.interval()
     return {
-        "speed_up": verdict.ratio.value,
+        "speed_up": verdict.value,
         "speed_up_interval.p5": low,
         "speed_up_interval.p95": high,
-        "probability": verdict.ratio.probability(),
+        "probability": verdict.probability(),
         "verdict": verdict.word,
     }
 

@@ -13,7 +13,7 @@ import numpy as np
 from simulator.errors import InputError, Problem
 from simulator.models.groups import group_by, leave_out
 from simulator.prediction.doubts.own_error import MODEL, PARTS, Errors, ModelError, model_error
-from simulator.prediction.doubts.spread import Spread, Tails, half_widths
+from simulator.prediction.doubts.spread import Spread, half_widths
 from simulator.prediction.doubts.verdict import least_known
 from simulator.prediction.result import SHARES
 from simulator.prediction.run import Prediction
@@ -108,8 +108,8 @@ def model_error_yaml(rows: Sequence[Row], signs: Sequence[JudgedSign]) -> str:
 
 
 def _as_text(errors: Errors) -> str:
-    stretch = ", ".join(f"{percent}: {errors.tails.stretch[percent]:.{_DIGITS}f}" for percent in SHARES)
-    further = f"{errors.tails.speed_ups:.{_DIGITS}f}"
+    stretch = ", ".join(f"{percent}: {errors.stretch[percent]:.{_DIGITS}f}" for percent in SHARES)
+    further = f"{errors.speed_ups:.{_DIGITS}f}"
     return f"{{width: {errors.width:.{_DIGITS}f}, stretch: {{{stretch}}}, speed_ups: {further}}}"
 
 
@@ -124,7 +124,7 @@ def _fit(rows: Sequence[Row], signs: Sequence[JudgedSign]) -> Errors:
     while high - low > _CLOSE:
         middle = (low + high) / 2
         low, high = (low, middle) if known.stretch(middle)[90] <= 1 else (middle, high)
-    return Errors(math.exp(high), Tails(_Rows(rows).stretch(high), _further(signs)))
+    return Errors(width=math.exp(high), stretch=_Rows(rows).stretch(high), speed_ups=_further(signs))
 
 
 def _further(signs: Sequence[JudgedSign]) -> float:
@@ -135,7 +135,7 @@ def _further(signs: Sequence[JudgedSign]) -> float:
     groups, own = group_by(signs, lambda item: item.group), model_error()
     pairs = []
     for name, alike in groups.items():
-        used = own.of(name).tails.speed_ups if own is not None else 1.0
+        used = own.of(name).speed_ups if own is not None else 1.0
         for item in alike:
             off = math.log(item.measured_speed_up / item.predicted_speed_up)
             end = math.log((item.speed_up_interval or (1.0, 1.0))[off > 0] / item.predicted_speed_up)

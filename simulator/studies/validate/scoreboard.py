@@ -16,8 +16,7 @@ from simulator.hardware.gpu import Gpu
 from simulator.hardware.operator_times import rate_of
 from simulator.models.groups import group_by
 from simulator.models.layers import Workload
-from simulator.prediction.doubts.spread import Spread
-from simulator.prediction.doubts.verdict import judge
+from simulator.prediction.doubts.spread import Spread, compare_spreads
 from simulator.prediction.measured import WHOLE
 from simulator.prediction.result import SHARES
 from simulator.reporting.answers.validated import (
@@ -130,7 +129,7 @@ def _set_up(item: Whole) -> Hashable:
 def _sign(compressed: Whole, dense: Whole) -> JudgedSign:
     row, other = compressed.row, dense.row
     measured, predicted = (other[key] / row[key] for key in ("measured", "predicted"))
-    verdict = judge(compressed.spread, dense.spread)
+    verdict = compare_spreads(compressed.spread, dense.spread)
     return JudgedSign(
         group=row["group"],
         scenario=row["scenario"],
@@ -139,10 +138,10 @@ def _sign(compressed: Whole, dense: Whole) -> JudgedSign:
         predicted_speed_up=predicted,
         measured_pays=None if abs(measured - 1) <= CLOSE else measured > 1,
         predicted_pays=predicted > 1,
-        probability=verdict.ratio.probability(),
+        probability=verdict.probability(),
         verdict=verdict.word,
         used_in_fit=row["used_in_fit"] or other["used_in_fit"],
-        speed_up_interval=verdict.ratio.interval(),
+        speed_up_interval=verdict.interval(),
     )
 
 

@@ -158,7 +158,7 @@ def _judged(prediction: Prediction, group: str) -> tuple[Spread, Spread]:
     errors = own.of(group)
     parts = doubt_parts(errors.width, scenario, prediction.simulated.figures.timed)
     responses = (*stated.responses, *respond_linearly(parts, spread.time))
-    return stated, replace(stated, responses=responses, tails=errors.tails)
+    return stated, replace(stated, responses=responses, tails=errors)
 
 
 def _trivial_sum(prediction: Prediction) -> float:

@@ -12,7 +12,7 @@ from simulator.errors import EXIT_CODES
 from simulator.prediction.result import RunResult, VerdictColumns
 from simulator.scenario.catalogue import FAMILIES, schemas
 from simulator.studies.sweep.sweep import sweep
-from simulator.units import TABLES
+from simulator.units import DIMENSIONS
 
 
 def written():
@@ -60,7 +60,7 @@ def test_pages_hold_all_that_there_is():
         for kind, member in discover(base).items():
             assert f"(kind-{kind})=" in page
             assert all(f"| `{key}` |" in page for key in member.model_fields), kind
-    assert all(f"| `{unit}` |" in units() for table in TABLES.values() for unit in table)
+    assert all(f"| `{unit}` |" in units() for each in DIMENSIONS.values() for unit in each.units)
     assert all(f"| `{key}` |" in results() for key in keys_of(RunResult))
     assert {"errors", "shipped"} <= set(pages())
     assert all(f"| `{code}` |" in pages()["errors"]() for code in EXIT_CODES)

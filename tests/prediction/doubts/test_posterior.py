@@ -5,7 +5,7 @@ import math
 import pytest
 
 from simulator.errors import InputError
-from simulator.prediction.doubts.spread import Response, Spread, compare_spreads
+from simulator.prediction.doubts.spread import Response, Spread, compare_spreads, widths_of
 from simulator.prediction.run import run, run_batch, with_responses
 from simulator.scenario.reading import load
 from simulator.studies.compare.opponent import run_with_comparison
@@ -140,7 +140,7 @@ def test_two_doubts_and_one_measurement_in_closed_form():
     ratio = compare_spreads(other, Spread(1.0, tuple(known)))
     assert math.log(ratio.interval()[1]) == pytest.approx(0.4 * math.sqrt(1 - (0.4 / norm) ** 2))
     apart = compare_spreads(other, Spread(1.0, tuple(known), measurement="another"))
-    assert apart.half_widths[1] == pytest.approx(math.hypot(math.log(high), 0.5 * noise / norm))
+    assert widths_of(apart.responses)[1] == pytest.approx(math.hypot(math.log(high), 0.5 * noise / norm))
 
 
 def test_of_the_measured_job_its_noise_is_left_also_where_effects_grow_as_figures_move():

@@ -81,7 +81,7 @@ def thinned(sweep):
 @pytest.mark.parametrize("name", SHIPPED)
 def test_the_figures_of_the_shipped_sweeps_come_out_of_them(name, tmp_path):
     """From fewer points of each; all of them are evaluated in `test_sweep`."""
-    from simulator.prediction.run_files import as_yaml
+    from simulator.files import as_yaml
 
     (tmp_path / "thin.yaml").write_text(as_yaml(thinned(read_document(ROOT / f"scenarios/sweeps/{name}.yaml").data)))
     printed("sweep", tmp_path / "thin.yaml", "--out", tmp_path / "out", "--workers", 1)

@@ -7,7 +7,7 @@ import pytest
 
 from simulator.prediction.doubts.doubt import Doubt, Measurement
 from simulator.prediction.doubts.spread import Ratio, Response
-from simulator.prediction.doubts.verdict import Verdict, value_of_information
+from simulator.prediction.doubts.verdict import value_of_information
 from simulator.prediction.result_parts import Worth
 from simulator.studies.compare.verdict_words import (
     TWO_RUNS,
@@ -22,7 +22,7 @@ def verdict(speed_up, below=0.0, above=0.0, measurement=None):
     """A speed-up that one input may change by two factors, down and up."""
     item = Doubt("kernel", "topk", "assumed", 2.0, more=1.0, measurement=measurement)
     ends = [Response(item.key, (item,), -math.log(1 + below), math.log(1 + above))] if below or above else []
-    return Verdict(Ratio(math.log(speed_up), tuple(ends)))
+    return Ratio(math.log(speed_up), tuple(ends))
 
 
 TOPK = Measurement("topk", "sparsim record kernels --kernels", 1.0, "topk")
@@ -38,7 +38,7 @@ def test_yes_and_no_say_how_many_times_with_interval_and_probability():
 
 def test_not_decided_names_the_measurement_and_the_probability_that_it_decides():
     open_ = verdict(1.05, 0.5, 0.4, TOPK)
-    (row,) = value_of_information(open_.ratio)
+    (row,) = value_of_information(open_)
     text = describe_verdict(open_)
     assert text.startswith("Not decided: 0.70 to 1.47 times as fast (90 % interval); it pays with probability 0.")
     assert f"Measure topk on your machines (`{row.command}`, about 1 minute), and it is decided with" in text
@@ -94,7 +94,7 @@ def test_an_open_cost_says_between_what_it_lies():
 @pytest.mark.parametrize("speed_up", [0.01, 0.5, 0.99, 1.0, 1.01, 3.0, 250.0])
 @pytest.mark.parametrize("width", [0.0, 0.01, 0.3])
 def test_the_numbers_of_a_speed_up_are_in_order(speed_up, width):
-    text = describe_speed_up(verdict(speed_up, width, width).ratio)
+    text = describe_speed_up(verdict(speed_up, width, width))
     numbers = [float(item.replace(",", "")) for item in re.findall(r"[\d.,]+(?= times| to|\))", text)]
     assert numbers[0] >= 1 and len(numbers) == (3 if width else 1)
     if width:

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from simulator.errors import InputError
-from simulator.prediction.doubts.verdict import judge
+from simulator.prediction.doubts.spread import compare_spreads
 from simulator.prediction.run import run, with_responses
 from simulator.scenario.reading import load
 from simulator.studies.sweep.sweep import run_sweep, sweep
@@ -33,12 +33,12 @@ def test_a_verdict_is_that_of_the_point_against_dense_with_all_else_the_same():
             assert math.isnan(row["speed_up"])
             continue
         nodes = row["cluster.nodes"]
-        verdict = judge(predicted("topk", nodes).spread, predicted("dense", nodes).spread)
-        assert row["speed_up"] == pytest.approx(verdict.ratio.value, rel=1e-12)
-        assert row["probability"] == pytest.approx(verdict.ratio.probability(), rel=1e-9)
+        verdict = compare_spreads(predicted("topk", nodes).spread, predicted("dense", nodes).spread)
+        assert row["speed_up"] == pytest.approx(verdict.value, rel=1e-12)
+        assert row["probability"] == pytest.approx(verdict.probability(), rel=1e-9)
         assert row["verdict"] == verdict.word
         ends = (row["speed_up_interval.p5"], row["speed_up_interval.p95"])
-        assert ends == pytest.approx(verdict.ratio.interval(), rel=1e-9)
+        assert ends == pytest.approx(verdict.interval(), rel=1e-9)
 
 
 def test_full_intervals_are_those_of_run():

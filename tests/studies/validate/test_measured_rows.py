@@ -7,9 +7,9 @@ from command_line import printed
 from places import ROOT
 
 from simulator.errors import InputError
+from simulator.files import as_yaml
 from simulator.prediction.measured import measured_values
 from simulator.prediction.run import run
-from simulator.prediction.run_files import as_yaml
 from simulator.reporting.figures.data.sources import of_document
 from simulator.reporting.page.pages.study_pages import validation_page
 from simulator.scenario.reading import load

@@ -3,9 +3,9 @@
 import pytest
 from command_line import answered, printed
 
+from simulator.files import as_yaml
 from simulator.prediction.doubts.doubt import Doubt
 from simulator.prediction.doubts.spread import Response, Spread
-from simulator.prediction.run_files import as_yaml
 from simulator.scenario.reading import load
 from simulator.studies.validate.scoreboard import Whole, signs, sum_up_signs
 

@@ -14,10 +14,10 @@ from places import ROOT
 from validation_rows import rows_of, write_row
 
 from simulator.errors import InputError
+from simulator.files import as_yaml
 from simulator.prediction.doubts.own_error import PARTS, model_error
 from simulator.prediction.doubts.spread import Response, Spread, compare_spreads
 from simulator.prediction.run import run
-from simulator.prediction.run_files import as_yaml
 from simulator.reporting.answers.validated import JudgedSign
 from simulator.reporting.wording.validation_tables import accuracy_markdown
 from simulator.scenario.reading import load
@@ -272,12 +272,12 @@ def test_a_model_error_by_hand():
     made = fit_model_error(rows)
     assert made.rows == 9
     assert math.log(made.errors.width) == pytest.approx(0.09, abs=1e-6)
-    assert made.errors.tails.stretch == pytest.approx({50: 5 / 9, 80: 8 / 9, 90: 1})
+    assert made.errors.stretch == pytest.approx({50: 5 / 9, 80: 8 / 9, 90: 1})
     # Of eight the largest holds 8 / 9 only, and nothing is known beyond it.
     assert math.log(made.of("set-up 9").width) == pytest.approx(0.08, abs=1e-6)
     # Where the widths of the inputs say as much already, nothing is left for the model.
     enough = fit_model_error([off_by("a", 0.05, stated=0.06), off_by("b", -0.05, stated=0.06)])
-    assert enough.errors.width == 1 and enough.errors.tails.stretch[90] == pytest.approx(5 / 6)
+    assert enough.errors.width == 1 and enough.errors.stretch[90] == pytest.approx(5 / 6)
 
 
 def test_the_models_own_error_is_that_of_rows_whose_inputs_are_known():
@@ -286,8 +286,8 @@ def test_the_models_own_error_is_that_of_rows_whose_inputs_are_known():
     uncertain = [off_by(f"uncertain {number}", 0.05, stated=1.0) for number in range(18)]
     alone, both = fit_model_error(known).errors, fit_model_error([*known, *uncertain]).errors
     assert both.width == alone.width == pytest.approx(math.exp(0.05))
-    assert alone.tails.stretch[50] == pytest.approx(1) and both.tails.stretch[90] == pytest.approx(1)
-    assert both.tails.stretch[50] == pytest.approx(0.05, rel=1e-2)
+    assert alone.stretch[50] == pytest.approx(1) and both.stretch[90] == pytest.approx(1)
+    assert both.stretch[50] == pytest.approx(0.05, rel=1e-2)
 
 
 def sign(group, error, half):
@@ -303,12 +303,10 @@ def test_speed_ups_are_as_far_off_as_measured_ones(monkeypatch):
     rows = [off_by(group, 0.05) for group in "abc"]
     pairs = [*(sign("a", number / 100, 0.1) for number in range(1, 11)), sign("b", -0.15, 0.1), sign("c", 0.0, 0.1)]
     made = fit_model_error(rows, pairs)
-    assert made.errors.tails.speed_ups == pytest.approx(1.5)
-    assert made.of("b").tails.speed_ups == 1 and fit_model_error(rows).errors.tails.speed_ups == 1
-    ratio = compare_spreads(
-        *(Spread(1.0, (Response((name, ""), (), -0.1, 0.1),), tails=made.errors.tails) for name in "xy")
-    )
-    assert math.log(ratio.interval()[1]) == pytest.approx(1.5 * made.errors.tails.stretch[90] * math.hypot(0.1, 0.1))
+    assert made.errors.speed_ups == pytest.approx(1.5)
+    assert made.of("b").speed_ups == 1 and fit_model_error(rows).errors.speed_ups == 1
+    ratio = compare_spreads(*(Spread(1.0, (Response((name, ""), (), -0.1, 0.1),), tails=made.errors) for name in "xy"))
+    assert math.log(ratio.interval()[1]) == pytest.approx(1.5 * made.errors.stretch[90] * math.hypot(0.1, 0.1))
 
 
 def test_a_set_up_is_judged_by_the_others():
@@ -332,7 +330,7 @@ def test_intervals_hold_what_they_say_of_set_ups_that_are_yet_to_come():
     ]
     made = fit_model_error(rows[: 20 * 30]).errors
     for percent, least in ((50, 0.4), (80, 0.7), (90, 0.82)):
-        half = made.tails.stretch[percent] * math.log(made.width)
+        half = made.stretch[percent] * math.log(made.width)
         inside = [abs(math.log(row["measured"])) <= half for row in rows[20 * 30 :]]
         assert least <= sum(inside) / len(inside) <= least + 0.22
 
@@ -485,7 +483,7 @@ def test_without_the_models_own_error_intervals_rest_on_what_is_stated(tmp_path,
     parts = (math.log1p(share * (own.width - 1)) for share in bare["parts"]["shares"].values())
     longer = math.hypot(bare["parts"]["above"], *parts)
     stretched = math.log(whole["intervals"]["90"][1] / whole["predicted"])
-    assert stretched == pytest.approx(own.tails.stretch[90] * longer)
+    assert stretched == pytest.approx(own.stretch[90] * longer)
 
 
 def test_every_problem_of_every_file_is_said_at_once(tmp_path):

@@ -20,6 +20,7 @@ from simulator.records import Record, field, replace
 from simulator.reporting.answers.trained import TrainingQuality
 from simulator.reporting.answers.validated import ValidatedModel
 from simulator.reporting.wording.blocks import format_varied, last_word, method_name
+from simulator.scenario.conditions import number_of
 from simulator.scenario.named_parts import read_part
 from simulator.trainings.runs import TRAINING_FILE, read_runs
 
@@ -288,12 +289,6 @@ def find_column(table: pd.DataFrame, key: str) -> str:
 def _equal_rows(values: pd.Series[Any], wanted: Any) -> pd.Series[bool]:
     if not pd.api.types.is_numeric_dtype(values):
         return values.astype("string").eq(str(wanted)).fillna(False).astype(bool)
-    from simulator.units import TABLES, parse
-
-    for dimension in ("", *TABLES):
-        try:
-            number = float(wanted) if not dimension else parse(str(wanted), dimension)
-        except (TypeError, ValueError):
-            continue
-        return pd.Series(np.isclose(values.astype(float), number, rtol=1e-6), index=values.index)
-    return pd.Series(False, index=values.index)
+    number = number_of(wanted)
+    equal = False if number is None else np.isclose(values.astype(float), number[0], rtol=1e-6)
+    return pd.Series(equal, index=values.index)

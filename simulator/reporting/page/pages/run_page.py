@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from simulator.files import as_yaml
 from simulator.loading.documents import read_document
 from simulator.models.timeline import BREAKDOWN, IDLE, split_idle
 from simulator.prediction.result import RunResult
 from simulator.prediction.result_parts import Densities, LinkLoad, RecordedStep
-from simulator.prediction.run_files import as_yaml
 from simulator.records import replace
 from simulator.reporting.answers.compared import SweepDifferences
 from simulator.reporting.figures.base import figure_of
