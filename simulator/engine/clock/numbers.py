@@ -99,16 +99,6 @@ class Numbers(Struct, eq=False):
             return base
         return self.workers.seconds(base, cost.pace, cost.index)
 
-    def of_unimpeded(self, graph: Graph) -> Floats:
-        """The seconds (k, n, w) of the first k tasks of compute, which wait for nothing."""
-        base = np.array([self.costs[place] for place in graph.unimpeded])
-        if self.workers is None:
-            return base
-        made = np.empty((*base.shape[:2], self.workers.count))
-        for pace, (rows, index) in graph.paces_of_unimpeded.items():
-            made[rows] = base[rows] if pace == "common" else self.workers.seconds(base[rows], pace, index)
-        return made
-
     def mean(self, values: Seconds) -> Seconds:
         """The mean over workers: a number, or (..., 1); of equal values that value, to the last digit."""
         if self.workers is None or isinstance(values, float) or values.shape[-1] == 1:
