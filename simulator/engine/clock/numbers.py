@@ -9,7 +9,6 @@ from typing import TypeAlias
 import numpy as np
 
 from simulator.engine.plan.plan import Plan
-from simulator.engine.plan.work.shared_work import sum_parts
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
 from simulator.models.graph import EXCHANGES, Graph, Pace
@@ -299,9 +298,9 @@ def _vectors(plan: Plan, graph: Graph, exchanges: Sequence[Floats]) -> Mapping[s
         made["layer_update"] = work.update * work.layer_numel / work.layer_numel.sum()
         # A layer combines the buckets that it is the first one to need.
         made["layer_combine"] = np.bincount(work.priority, weights=work.combine, minlength=len(work.layer_forward))
-    made |= {name: sum_parts(parts) for name, parts in plan.axis_parts.items()}
-    if plan.divided is not None:
-        made["stages"] = np.array([plan.bubble])
+    for part in plan.axis_parts:
+        made[part.name] = made.get(part.name, 0.0) + part.seconds
+    made["stages"] = np.array([plan.bubble])
     if (shared := work.shared) is not None:
         made["unit_forward"], made["first_backward"] = shared.forward, shared.first_backward
         made["copy_out"], made["copy_into"] = shared.copy_out, shared.copy_into
@@ -321,10 +320,9 @@ def _vectors(plan: Plan, graph: Graph, exchanges: Sequence[Floats]) -> Mapping[s
 def _spent_on_axes(plan: Plan, graph: Graph) -> tuple[float, float]:
     """Seconds of all collectives among GPUs that are not the workers, and of these without kernels."""
     spent = [
-        (weigh(graph.calls[name][: len(part.seconds)].astype(float), part.seconds), part)
-        for name, parts in plan.axis_parts.items()
-        if name in graph.calls
-        for part in parts
+        (weigh(graph.calls[part.name][: len(part.seconds)].astype(float), part.seconds), part)
+        for part in plan.axis_parts
+        if part.name in graph.calls
     ]
     return math.fsum(each for each, _ in spent), math.fsum(each for each, part in spent if part.steps)
 
