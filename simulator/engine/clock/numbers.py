@@ -122,31 +122,23 @@ class UnlikeWorkers(Struct, eq=False):
     chosen: Floats
     spread: Floats
 
-    @property
-    def count(self) -> int:
-        """How many workers are followed."""
-        paces = [] if self.pace is None else [self.pace]
-        return max(int(each.shape[1]) for each in (self.compute, self.chosen, *paces))
-
-    def seconds(self, base: Floats, pace: Pace, index: int | list[int]) -> Floats:
-        """The seconds of each worker (n, w) for a cost whose seconds at an even pace are `base` (n, 1); or (k, n, w),
-        for k costs of the same kind with their own `index` (k,)."""
+    def seconds(self, base: Floats, pace: Pace, index: int) -> Floats:
+        """The seconds of each worker (n, w) for a cost whose seconds at an even pace are `base` (n, 1)."""
         if pace == "selection":
-            seconds, spread = (np.moveaxis(each, 2, 0)[index] for each in (self.chosen, self.spread))
+            seconds, spread = self.chosen[:, :, index], self.spread[:, :, index]
             # A kernel can be slow without bound but not free: the normal spread is cut at half of its time.
             return np.asarray(np.maximum(seconds + self.selection * spread, seconds / 2))
         factor = self.compute
         if pace == "steps" and self.steps is not None:
             factor = factor * self.steps
         elif self.pace is not None:
-            column = 0 if pace == "early" else np.minimum(1 + np.asarray(index), self.pace.shape[2] - 1)
-            factor = factor * np.moveaxis(self.pace, 2, 0)[column]
+            factor = factor * self.pace[:, :, 0 if pace == "early" else min(1 + index, self.pace.shape[2] - 1)]
         return np.asarray(base * factor)
 
 
-def first_of(times: Seconds, number: int = 0) -> float:
-    """The time of the first worker of an iteration."""
-    return times if isinstance(times, float) else float(times[number, 0])
+def first_of(times: Seconds) -> float:
+    """The time of the first worker of the first iteration."""
+    return times if isinstance(times, float) else float(times[0, 0])
 
 
 def column_of(values: Seconds, count: int) -> list[float]:
@@ -339,8 +331,9 @@ def chain_seconds(graph: Graph, plans: Sequence[Plan], half: int) -> tuple[Float
     for number, table in enumerate(tables):
         same.setdefault(id(table), []).append(number)
     for numbers in same.values():
-        table, width = tables[numbers[0]], tables[numbers[0]].fixed.shape[1]
-        seconds = table.seconds(np.array([plans[n].prices.seconds + plans[n].work.software for n in numbers]))
-        made[numbers, :, :width] = seconds
-        collective[numbers, :, :width] = np.where(table.collective, seconds, 0.0)
+        fixed, step = tables[numbers[0]]
+        # Step -1, of kernels, is the 0 at the end.
+        calls = np.array([[*(plans[n].prices.seconds + plans[n].work.software), 0.0] for n in numbers])
+        collective[numbers, :, : fixed.shape[1]] = calls[:, step]
+        made[numbers, :, : fixed.shape[1]] = calls[:, step] + fixed
     return made, collective

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import simpy
 
-from simulator.engine.clock.model import Job, Listener
+from simulator.engine.clock.model import Listener
 from simulator.engine.clock.numbers import Draws
 from simulator.engine.clock.simulation import Simulation
 from simulator.engine.plan.plan import Plan
@@ -34,7 +34,7 @@ class OpenSimulation:
     - `env`: the SimPy environment, in which own processes run.
     - `workers`: the GPUs of the job, by their numbers.
     - `network`: NICs and links, where messages are followed; None where each exchange takes the time of its price.
-    - `iterations`: those that have ended.
+    - `iterations`: those that have ended; `job`: the job on the clock.
 
     Without anything added it gives the times that `run` gives. Its errors are InputErrors; `where` is the place that
     they name.
@@ -50,8 +50,9 @@ class OpenSimulation:
     ) -> None:
         self._simulation = Simulation(plan, draws, other_jobs, opened=True)
         self.env, self._where, self._has_run = self._simulation.env, where, False
-        self._job, self._listeners = self._simulation.job, dict[str, list[Listener]]()
-        self._job.workers.followed, self._job.listener = True, self._tell
+        self.job, self.iterations = self._simulation.job, self._simulation.iterations
+        self._listeners = dict[str, list[Listener]]()
+        self.job.workers.followed, self.job.listener = True, self._tell
         layout = plan.wiring.layout
         self.workers = [OpenWorker(self, number, number // layout.gpus_per_node) for number in range(layout.workers)]
         self.network = OpenNetwork(plan.wiring) if plan.flowing else None
@@ -79,16 +80,6 @@ class OpenSimulation:
     def _tell(self, event: str, task: Task, time: float) -> None:
         for function in self._listeners.get(event, ()):
             function(event, task, time)
-
-    @property
-    def iterations(self) -> list[Iteration]:
-        """The iterations that have ended."""
-        return self._simulation.iterations
-
-    @property
-    def job(self) -> Job:
-        """The job on the clock."""
-        return self._job
 
 
 class OpenWorker:
