@@ -71,10 +71,6 @@ class _Evaluation:
             self._run_queue(tasks[next(iter(self.waiting))].queue)
         times, before = (self.start, end, self.began), self.before.starts if self.before else ()
         ran = Intervals(self.graph, self.numbers, *times, frozenset(self.left_out), before=before, alone=compute.alone)
-        return self._with_state(ran)
-
-    def _with_state(self, ran: Intervals) -> Intervals:
-        """Note what a period leaves to the next one."""
         if self.graph.periodic:
             slowing = self.compute.collectives_after(latest(self.now))
             ran.state = State(self.now, self.free[0], self.start, self.end, slowing)

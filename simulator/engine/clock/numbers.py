@@ -136,6 +136,12 @@ class UnlikeWorkers(Struct, eq=False):
         return np.asarray(base * factor)
 
 
+def are_unlike(plan: Plan, draws: Draws) -> bool:
+    """Whether workers differ, so that times are not plain numbers also where a point runs by itself."""
+    pace, selection = plan.work.pace, plan.work.selection
+    return draws is not ALIKE or pace.size > 1 or bool(pace[0, 0] != 1) or len(selection) > 1
+
+
 def first_of(times: Seconds) -> float:
     """The time of the first worker of the first iteration."""
     return times if isinstance(times, float) else float(times[0, 0])
@@ -204,9 +210,7 @@ def number_tasks(graph: Graph, points: Sequence[Point], foremost: Sequence[bool]
         for part in (0, 1)
     )
     workers: UnlikeWorkers | None = None
-    if any(draws is not ALIKE for _, draws in points) or any(
-        plan.work.pace.size > 1 or plan.work.pace[0, 0] != 1 or len(plan.work.selection) > 1 for plan in plans
-    ):
+    if any(are_unlike(*point) for point in points):
         workers = _differ(graph, points, plans, of_plan, foremost)
     if workers is None and len(points) == 1:
         first_cycle, first_launch, first_slowdown = (float(rule[0, 0]) for rule in (cycle, launch, slowdown))

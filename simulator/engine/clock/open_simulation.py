@@ -93,14 +93,23 @@ class OpenWorker:
 
         Raises InputError for a time that has passed, and for seconds below 0.
         """
-        self._simulation.job.workers.interrupt(self.number, self._time("interrupt", at), seconds)
+        begin = self._time("interrupt", at)
+        if not 0 <= seconds < math.inf:
+            hint = "an interruption takes time, and it ends"
+            raise _refusal(f"worker {self.number}: interrupt", "at least 0 s", f"{seconds:g} s", hint)
+        self._simulation.job.workers.pauses[self.number].append((begin, seconds))
 
     def slow_down(self, factor: float, start: float | None = None, until: float = math.inf) -> None:
         """Let the worker's compute take `factor` times as long from `start` (s), or from now, until `until`.
 
         Raises InputError for a time that has passed, and for a factor below 1.
         """
-        self._simulation.job.workers.slow_down(self.number, factor, self._time("slow_down", start), until)
+        begin, where = self._time("slow_down", start), f"worker {self.number}: slow_down"
+        if not 1 <= factor < math.inf:
+            raise _refusal(where, "a factor of at least 1", f"{factor:g}", "a worker can be slowed down only")
+        if not until >= begin:
+            raise _refusal(where, f"an `until` from {begin:g} s on", f"{until:g} s", "it ends after it starts")
+        self._simulation.job.workers.slowed[self.number].append((begin, until, factor))
 
     @property
     def tasks(self) -> list[Span]:

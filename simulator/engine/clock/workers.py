@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -11,7 +10,6 @@ import numpy as np
 from simulator.engine.clock.numbers import Draws, Seconds, number_tasks
 from simulator.engine.clock.slowing import end_slowed
 from simulator.engine.plan.plan import Plan
-from simulator.errors import InputError, Problem
 from simulator.models.curves import Floats
 from simulator.models.graph import Graph
 
@@ -86,28 +84,6 @@ class DisturbedWorkers:
         self.workers, self.followed = workers, False
         self.pauses = defaultdict[int, list[tuple[float, float]]](list)
         self.slowed = defaultdict[int, list[tuple[float, float, float]]](list)
-
-    def interrupt(self, worker: int, at: float, seconds: float) -> None:
-        """Let a worker do nothing for so many seconds. Raises InputError for seconds below 0, or without end."""
-        if not 0 <= seconds < math.inf:
-            hint = "an interruption takes time, and it ends"
-            raise InputError(Problem(f"worker {worker}: interrupt", "at least 0 s", f"{seconds:g} s", hint))
-        self.pauses[worker].append((at, seconds))
-
-    def slow_down(self, worker: int, factor: float, start: float, until: float) -> None:
-        """Let compute of a worker take `factor` times as long between two times.
-
-        Raises InputError for a factor below 1, and where it ends before it starts.
-        """
-        where = f"worker {worker}: slow_down"
-        if not 1 <= factor < math.inf:
-            hint = "a worker can be slowed down only"
-            raise InputError(Problem(where, "a factor of at least 1", f"{factor:g}", hint))
-        if not until >= start:
-            raise InputError(
-                Problem(where, f"an `until` from {start:g} s on", f"{until:g} s", "it ends after it starts")
-            )
-        self.slowed[worker].append((start, until, factor))
 
     def each_of(self, draws: Draws) -> Draws:
         """The draws of every worker by itself, if they are followed."""
