@@ -156,23 +156,6 @@ class Graph(Record, eq=False, dict=True):
         return tuple(place for place, task in enumerate(self.tasks) if task.stream == COMPUTE)
 
     @cached_property
-    def unimpeded(self) -> tuple[int, ...]:
-        """The tasks of compute up to the first one that waits for anything."""
-        waits = [bool(task.after or task.earlier or task.meets) for task in map(self.tasks.__getitem__, self.compute)]
-        return self.compute[: waits.index(True)] if True in waits else self.compute
-
-    @cached_property
-    def paces_of_unimpeded(self) -> dict[Pace, tuple[list[int], list[int]]]:
-        """By how workers differ in them: the places of these among themselves, and the indices of their costs."""
-        made: dict[Pace, tuple[list[int], list[int]]] = {}
-        for number, place in enumerate(self.unimpeded):
-            cost = self.tasks[place].cost
-            rows, index = made.setdefault(cost.pace, ([], []))
-            rows.append(number)
-            index.append(cost.index)
-        return made
-
-    @cached_property
     def exchanges(self) -> tuple[int, ...]:
         """The tasks of the communication streams."""
         return tuple(place for place, task in enumerate(self.tasks) if task.stream == COMMUNICATION)

@@ -13,14 +13,14 @@ from simulator.records import Record
 
 GATHER, GATHER_IN_NODE = "AllGather of shards", "AllGather of shards in nodes"
 REDUCE, REDUCE_WHOLE = "ReduceScatter to shards", "AllReduce to shards"
-_OF_EXPERTS = GATHER_EXPERTS, REDUCE_EXPERTS, REDUCE_WHOLE_EXPERTS = tuple(
+OF_EXPERTS = GATHER_EXPERTS, REDUCE_EXPERTS, REDUCE_WHOLE_EXPERTS = tuple(
     f"{label} of experts" for label in (GATHER, REDUCE, REDUCE_WHOLE)
 )
 _TO_ALL = ALL_TO_ALL, IN_NODE, BETWEEN = tuple(
     f"AllToAll to shards{where}" for where in ("", " in nodes", " between nodes")
 )
 ENCODE, SUM = "quantise for shards", "dequantise and sum to shards"
-SHARED_LABELS = frozenset((GATHER, GATHER_IN_NODE, REDUCE, REDUCE_WHOLE, *_OF_EXPERTS, *_TO_ALL, ENCODE, SUM))
+SHARED_LABELS = frozenset((GATHER, GATHER_IN_NODE, REDUCE, REDUCE_WHOLE, *OF_EXPERTS, *_TO_ALL, ENCODE, SUM))
 """Parts of collectives among the GPUs that share parameters, as people read of them: collectives and two kernels."""
 
 WireFormat = Literal["int4", "int8", "fp8", "bf16", "fp16"]

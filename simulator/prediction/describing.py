@@ -114,9 +114,7 @@ def describe_run(
 
 
 def _collectives(plan: Plan, uses: Sequence[NetworkUse]) -> list[CollectiveUse]:
-    shared = [each.prices for each in plan.shards]
-    divided = [] if plan.divided is None else [axis.prices for axis in plan.divided.axes]
-    reasons = plan.prices.reasons | dict(item for each in (*shared, *divided) for item in each.reasons.items())
+    reasons = plan.prices.reasons | dict(item for axis in plan.axes for item in axis.prices.reasons.items())
     called = sum((each.algorithms for each in uses), Counter[tuple[str, str]]())
     return [
         CollectiveUse(

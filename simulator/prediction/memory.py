@@ -43,7 +43,7 @@ from simulator.units import show_memory
 def buffer_parts(workload: Workload, method: Sparsifier, plan: Plan) -> Iterator[MemoryPart]:
     """What an exchange needs beside gradients and residuals; nothing with one worker."""
     if plan.wiring.layout.workers > 1:
-        if plan.shared is None:
+        if plan.setup.sharding is None:
             yield from _buckets(workload, method, plan)
         if isinstance(method, Dense):
             yield from _dense_payloads(workload, method, plan)

@@ -11,7 +11,7 @@ from simulator.engine.plan.phases import Algorithms, count_traffic
 from simulator.engine.plan.plan import Plan
 from simulator.errors import InputError, Problem
 from simulator.fabrics.base import Fabric
-from simulator.models.sharding import LAYERS, REPLICA, SHARD, SITE
+from simulator.models.sharding import REPLICA, SHARD, SITE
 from simulator.models.wiring import Traffic, Wiring
 from simulator.records import Record, replace
 from simulator.scenario.scenario import Scenario
@@ -35,7 +35,7 @@ class NetworkUse(Record):
 def network_uses(plan: Plan) -> list[NetworkUse]:
     """The network of the workers, that of the GPUs that share a sharded model or divide layers, and those inside the
     sites."""
-    groups, divided = plan.setup.groups, plan.divided
+    groups = plan.setup.groups
     made = [NetworkUse(plan.prices.traffic, plan.wiring, plan.prices.algorithms, plan.setup.fabric, groups)]
     if (inside := plan.inside) is not None:
         gathers, sites = inside.gathers, plan.wiring.layout.workers
@@ -48,16 +48,11 @@ def network_uses(plan: Plan) -> list[NetworkUse]:
         there[0] = replace(copies, traffic=gathered[0], algorithms=gathered[1])
         return [replace(made[0], axis=SITE), *there]
     gpus = groups * plan.wiring.layout.workers  # of a pipeline, as if all stages had the traffic of the first
-    for shared in plan.shards:
-        wiring, uses = shared.network.wiring, shared.uses(graph_of(plan).calls)
-        traffic, algorithms = count_traffic(shared.steps, uses, shared.network, shared=False)
-        groups = gpus // wiring.layout.workers
-        made.append(NetworkUse(traffic, wiring, algorithms, shared.network.fabric, groups, SHARD))
-    for axis in () if divided is None else divided.axes:
-        network = axis.work.network
+    for axis in plan.axes:
+        network, uses = axis.network, axis.uses(graph_of(plan).calls)
+        traffic, algorithms = count_traffic(axis.steps, uses, network, shared=False)
         groups = gpus // network.wiring.layout.workers
-        fabric, algorithms = network.fabric, axis.prices.algorithms
-        made.append(NetworkUse(axis.prices.traffic, network.wiring, algorithms, fabric, groups, LAYERS))
+        made.append(NetworkUse(traffic, network.wiring, algorithms, network.fabric, groups, axis.axis))
     return made
 
 
@@ -69,7 +64,7 @@ def refuse_overfull_links(scenario: Scenario, plan: Plan, time: float) -> None:
 
     Where messages of different workers meet on a link, the fold lets them pass at the same time.
     """
-    priced = [plan.prices, *(each.prices for each in plan.shards)]
+    priced = [plan.prices, *(axis.prices for axis in plan.axes if axis.axis == SHARD)]
     if scenario.fidelity != "fold" or not (plan.live or any(each.obstacles for each in priced)):
         return
     name, seconds = max(map(_busiest, network_uses(plan)), key=lambda found: found[1])

@@ -107,8 +107,8 @@ class Scheduler(Component, family="scheduler"):
         return 1
 
     def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
-        """The buckets of a model with tensors `layers` in forward order."""
-        raise NotImplementedError
+        """The buckets of a model with tensors `layers` in forward order: one per tensor, in backward order."""
+        return singles(layers)
 
     def lay_out(self, step: Step) -> None:
         """Write one iteration down: each bucket travels as soon as it is ready, and all are updated together.
@@ -188,8 +188,7 @@ def partition(buckets: Sequence[Bucket], limit: float, value_bytes: int = FP32_B
     """
     most = max(1, int(limit // value_bytes))
     count = sum(-(-bucket.numel // most) for bucket in buckets if len(bucket.pieces) == 1)
-    if count > MAX_SLICES:
-        raise expected(f"at most {MAX_SLICES:,} slices", f"{count:,} of {limit:g} bytes", "a larger `partition`")
+    _refuse_slices(count, limit)
     slices: list[Bucket] = []
     for bucket in buckets:
         sizes, rows = [bucket.pieces], bucket.rows
@@ -205,6 +204,11 @@ def partition(buckets: Sequence[Bucket], limit: float, value_bytes: int = FP32_B
     return slices
 
 
+def _refuse_slices(count: int, limit: float) -> None:
+    if count > MAX_SLICES:
+        raise expected(f"at most {MAX_SLICES:,} slices", f"{count:,} of {limit:g} bytes", "a larger `partition`")
+
+
 def partition_merged(layers: Sequence[Layer], limit: float, value_bytes: int = FP32_BYTES) -> list[Bucket]:
     """Slices of at most `limit` bytes of all gradients in one buffer, in backward order; tensors may span slices.
 
@@ -212,10 +216,7 @@ def partition_merged(layers: Sequence[Layer], limit: float, value_bytes: int = F
     """
     most = max(1, int(limit // value_bytes))
     total = sum(layer.numel for layer in layers)
-    if total > most * MAX_SLICES:
-        raise expected(
-            f"at most {MAX_SLICES:,} slices", f"{-(-total // most):,} of {limit:g} bytes", "a larger `partition`"
-        )
+    _refuse_slices(-(-total // most), limit)
     slices, pieces, members, offset, room = list[Bucket](), list[int](), list[int](), 0, most
     for layer in reversed(range(len(layers))):
         left = layers[layer].numel

@@ -58,7 +58,7 @@ class LocalSteps(Scheduler):
 
     def lay_out(self, step: Step) -> None:
         """One period: local steps, between which exchanges of fragments start and are waited for."""
-        if step.alone:  # one worker has nobody to exchange with
+        if step.shape.alone:  # one worker has nobody to exchange with
             super().lay_out(step)
             return
         period, done = self.period, 0

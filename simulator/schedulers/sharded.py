@@ -12,7 +12,6 @@ from simulator.models.exchange import Bucket
 from simulator.models.layers import Layer, block_of
 from simulator.models.precision import NumberFormat, Precision
 from simulator.models.sharding import Copies, Mesh, NamedWire, WireFormat
-from simulator.models.small_cache import ResultsOfObjects
 from simulator.schedulers.base import FREE, Additions, Costs, Scheduler, buckets_of, fuse
 from simulator.schedulers.step import Step
 
@@ -166,13 +165,6 @@ def units_of(layers: Sequence[Layer]) -> list[list[int]]:
     A block is what shares a name up to its number (`model.layers.3.`, `h.7.`), as frameworks wrap one module for each;
     tensors before, between and after the blocks are units of their own. A model without numbered blocks is one unit.
     """
-    return _units.get((layers,), lambda: _group_by_block(layers))
-
-
-_units: ResultsOfObjects[list[list[int]]] = ResultsOfObjects(64)
-
-
-def _group_by_block(layers: Sequence[Layer]) -> list[list[int]]:
     groups: list[list[int]] = []
     block: str | None = ""
     for place in reversed(range(len(layers))):

@@ -101,11 +101,6 @@ class Step:
         """The buckets of a sharded model in the order of the forward pass."""
         return range(len(self.shape.buckets))[::-1]
 
-    @property
-    def alone(self) -> bool:
-        """Whether there is one worker only, which exchanges nothing."""
-        return self.shape.alone
-
     def load(self) -> None:
         """Wait for the batch."""
         self._compute(WAIT_DATA, "idle", Cost("load"))

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
-from simulator.models.exchange import Bucket
 from simulator.models.graph import Queue
-from simulator.models.layers import Layer
-from simulator.schedulers.base import FREE, Costs, Scheduler, singles
+from simulator.schedulers.base import Scheduler
 
 
 class TicTac(Scheduler, kind="tictac"):
@@ -26,7 +23,3 @@ class TicTac(Scheduler, kind="tictac"):
     def queue(self) -> Queue:
         """By priority, one tensor at a time."""
         return Queue(self.streams, by_priority=True, credit=0.0)
-
-    def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
-        """One bucket per tensor, in backward order."""
-        return singles(layers)

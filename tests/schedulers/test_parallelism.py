@@ -9,6 +9,7 @@ import pytest
 from long_examples import few_first
 
 from simulator.architectures.describing import description_of
+from simulator.engine.clock.graphs import graph_of
 from simulator.engine.clock.numbers import ALIKE
 from simulator.engine.clock.run_points import run_point
 from simulator.engine.clock.simulation import simulate
@@ -168,13 +169,14 @@ def test_embedding_and_decoder_count_as_blocks_where_there_are_more_chunks():
 def test_collectives_run_beside_three_of_four_parts_of_all_products():
     """The last of four parts of a reduce-scatter has none beside it; what is sent stays."""
     apart, beside = (plan_of(divided({"tensor": 4, "overlap": each}, nodes=1)) for each in (False, True))
-    (axis,), scenario = beside.divided.axes, divided({"tensor": 4}, nodes=1)
+    (axis,), scenario = beside.setup.divided.axes, divided({"tensor": 4}, nodes=1)
     made = description_of(scenario.workload.origin.architecture, 1, scenario.workload.precision, Split(4))
     products = [each for each in (*made.forward, *made.backward) if each.kind == "product"]
-    assert axis.work.beside.sum() == pytest.approx(0.75 * OperatorClock(beside.setup.gpu, "bf16").time(products))
-    scatters = [isinstance(step, ReduceScatter) for step in axis.work.steps]
-    assert axis.work.last.tolist() == [0.25 * each for each in scatters]
-    assert axis.uses == apart.divided.axes[0].uses
+    assert axis.beside.sum() == pytest.approx(0.75 * OperatorClock(beside.setup.gpu, "bf16").time(products))
+    scatters = [isinstance(step, ReduceScatter) for step in axis.steps]
+    assert axis.last.tolist() == [0.25 * each for each in scatters]
+    used, before = (plan.axes[-1].uses(graph_of(plan).calls) for plan in (beside, apart))
+    assert used == before and len(used) == beside.work.passes.count * axis.calls.sum()
     times = [run_point(plan).time for plan in (beside, apart)]
     assert times[0] < times[1]
 

@@ -6,7 +6,6 @@ from test_sharded import NUMEL, PARAMETERS, predicted, sharded
 from simulator.engine.clock.numbers import ALIKE
 from simulator.engine.clock.run_points import run_point
 from simulator.engine.clock.simulation import simulate
-from simulator.engine.plan.work.shared_work import sum_parts
 from simulator.errors import InputError
 from simulator.models.sharding import ALL_TO_ALL, BETWEEN, ENCODE, GATHER, GATHER_IN_NODE, IN_NODE, REDUCE, SUM
 from simulator.prediction.run import plan_of, run
@@ -29,7 +28,7 @@ def parts_sent(plan, gpus):
 
 def parts_timed(plan, name):
     """Seconds of one collective of every unit, by part, in order."""
-    return [(part.label, float(part.seconds.sum())) for part in plan.shared.parts[name]]
+    return [(part.label, float(part.seconds.sum())) for part in plan.axis_parts if part.name == name]
 
 
 def test_qgz_sends_half_a_byte_in_the_node_and_a_sixteenth_between_nodes_of_eight():
@@ -172,8 +171,8 @@ def test_gradient_exchanges_of_sdp4bit_follow_from_the_rate_of_the_nodes_card():
     (rings of all GPUs: 31/32, 8 % above), and 7/8 of P / 2. With scales of 128 elements, parts in the node and kernels,
     both are 12 % above: the network was faster than its nominal rate, or the exchange had fewer parameters.
     """
-    dense = {topology: gpt(24, 2048, 16, 8, topology).plan.shared for topology in ("hierarchical", "nccl")}
-    seconds = {topology: float(sum_parts(each.parts["reduce"]).sum()) for topology, each in dense.items()}
+    dense = {topology: gpt(24, 2048, 16, 8, topology).plan for topology in ("hierarchical", "nccl")}
+    seconds = {topology: sum(spent for _, spent in parts_timed(each, "reduce")) for topology, each in dense.items()}
     assert seconds["hierarchical"] == pytest.approx(0.3793, rel=0.05)
     assert 1.05 < seconds["nccl"] / 0.3793 < 1.09
     for first, measured in (("int8", 0.0459), ("int4", 0.0450)):

@@ -45,11 +45,7 @@ class _Evaluation:
         scalar = self.numbers.is_scalar
         tasks, end, costs, compute, later = self.graph.tasks, self.end, self.numbers.costs, self.compute, self.later
         slowed, start_of = bool(compute.slowdown), self.start
-        done = self._run_unimpeded() if not (scalar or slowed or self.before) else 0
         for place, task in enumerate(tasks):
-            if place < done and task.stream == COMPUTE:
-                self.now = end[place]
-                continue
             if task.stream == COMMUNICATION:
                 self._exchange(place)
                 continue
@@ -75,23 +71,10 @@ class _Evaluation:
             self._run_queue(tasks[next(iter(self.waiting))].queue)
         times, before = (self.start, end, self.began), self.before.starts if self.before else ()
         ran = Intervals(self.graph, self.numbers, *times, frozenset(self.left_out), before=before, alone=compute.alone)
-        return self._with_state(ran)
-
-    def _with_state(self, ran: Intervals) -> Intervals:
-        """Note what a period leaves to the next one."""
         if self.graph.periodic:
             slowing = self.compute.collectives_after(latest(self.now))
             ran.state = State(self.now, self.free[0], self.start, self.end, slowing)
         return ran
-
-    def _run_unimpeded(self) -> int:
-        """Run the tasks of compute that wait for nothing, all at once; the place of the first one that is left."""
-        places, now = self.graph.unimpeded, np.asarray(self.now)
-        ends = np.cumsum(self.numbers.of_unimpeded(self.graph), axis=0)
-        for number, place in enumerate(places):
-            self.start[place] = ends[number - 1] if number else now
-            self.end[place] = ends[number]
-        return places[-1] + 1 if places else 0
 
     def _call_hook(self, place: int) -> None:
         """The host calls one hook after the other, each once the parameters of its module are there."""

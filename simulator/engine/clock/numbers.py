@@ -9,7 +9,6 @@ from typing import TypeAlias
 import numpy as np
 
 from simulator.engine.plan.plan import Plan
-from simulator.engine.plan.work.shared_work import sum_parts
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
 from simulator.models.graph import EXCHANGES, Graph, Pace
@@ -99,16 +98,6 @@ class Numbers(Struct, eq=False):
             return base
         return self.workers.seconds(base, cost.pace, cost.index)
 
-    def of_unimpeded(self, graph: Graph) -> Floats:
-        """The seconds (k, n, w) of the first k tasks of compute, which wait for nothing."""
-        base = np.array([self.costs[place] for place in graph.unimpeded])
-        if self.workers is None:
-            return base
-        made = np.empty((*base.shape[:2], self.workers.count))
-        for pace, (rows, index) in graph.paces_of_unimpeded.items():
-            made[rows] = base[rows] if pace == "common" else self.workers.seconds(base[rows], pace, index)
-        return made
-
     def mean(self, values: Seconds) -> Seconds:
         """The mean over workers: a number, or (..., 1); of equal values that value, to the last digit."""
         if self.workers is None or isinstance(values, float) or values.shape[-1] == 1:
@@ -133,31 +122,29 @@ class UnlikeWorkers(Struct, eq=False):
     chosen: Floats
     spread: Floats
 
-    @property
-    def count(self) -> int:
-        """How many workers are followed."""
-        paces = [] if self.pace is None else [self.pace]
-        return max(int(each.shape[1]) for each in (self.compute, self.chosen, *paces))
-
-    def seconds(self, base: Floats, pace: Pace, index: int | list[int]) -> Floats:
-        """The seconds of each worker (n, w) for a cost whose seconds at an even pace are `base` (n, 1); or (k, n, w),
-        for k costs of the same kind with their own `index` (k,)."""
+    def seconds(self, base: Floats, pace: Pace, index: int) -> Floats:
+        """The seconds of each worker (n, w) for a cost whose seconds at an even pace are `base` (n, 1)."""
         if pace == "selection":
-            seconds, spread = (np.moveaxis(each, 2, 0)[index] for each in (self.chosen, self.spread))
+            seconds, spread = self.chosen[:, :, index], self.spread[:, :, index]
             # A kernel can be slow without bound but not free: the normal spread is cut at half of its time.
             return np.asarray(np.maximum(seconds + self.selection * spread, seconds / 2))
         factor = self.compute
         if pace == "steps" and self.steps is not None:
             factor = factor * self.steps
         elif self.pace is not None:
-            column = 0 if pace == "early" else np.minimum(1 + np.asarray(index), self.pace.shape[2] - 1)
-            factor = factor * np.moveaxis(self.pace, 2, 0)[column]
+            factor = factor * self.pace[:, :, 0 if pace == "early" else min(1 + index, self.pace.shape[2] - 1)]
         return np.asarray(base * factor)
 
 
-def first_of(times: Seconds, number: int = 0) -> float:
-    """The time of the first worker of an iteration."""
-    return times if isinstance(times, float) else float(times[number, 0])
+def are_unlike(plan: Plan, draws: Draws) -> bool:
+    """Whether workers differ, so that times are not plain numbers also where a point runs by itself."""
+    pace, selection = plan.work.pace, plan.work.selection
+    return draws is not ALIKE or pace.size > 1 or bool(pace[0, 0] != 1) or len(selection) > 1
+
+
+def first_of(times: Seconds) -> float:
+    """The time of the first worker of the first iteration."""
+    return times if isinstance(times, float) else float(times[0, 0])
 
 
 def column_of(values: Seconds, count: int) -> list[float]:
@@ -223,9 +210,7 @@ def number_tasks(graph: Graph, points: Sequence[Point], foremost: Sequence[bool]
         for part in (0, 1)
     )
     workers: UnlikeWorkers | None = None
-    if any(draws is not ALIKE for _, draws in points) or any(
-        plan.work.pace.size > 1 or plan.work.pace[0, 0] != 1 or len(plan.work.selection) > 1 for plan in plans
-    ):
+    if any(are_unlike(*point) for point in points):
         workers = _differ(graph, points, plans, of_plan, foremost)
     if workers is None and len(points) == 1:
         first_cycle, first_launch, first_slowdown = (float(rule[0, 0]) for rule in (cycle, launch, slowdown))
@@ -309,9 +294,9 @@ def _vectors(plan: Plan, graph: Graph, exchanges: Sequence[Floats]) -> Mapping[s
         made["layer_update"] = work.update * work.layer_numel / work.layer_numel.sum()
         # A layer combines the buckets that it is the first one to need.
         made["layer_combine"] = np.bincount(work.priority, weights=work.combine, minlength=len(work.layer_forward))
-    made |= {name: sum_parts(parts) for name, parts in plan.axis_parts.items()}
-    if plan.divided is not None:
-        made["stages"] = np.array([plan.bubble])
+    for part in plan.axis_parts:
+        made[part.name] = made.get(part.name, 0.0) + part.seconds
+    made["stages"] = np.array([plan.bubble])
     if (shared := work.shared) is not None:
         made["unit_forward"], made["first_backward"] = shared.forward, shared.first_backward
         made["copy_out"], made["copy_into"] = shared.copy_out, shared.copy_into
@@ -331,10 +316,9 @@ def _vectors(plan: Plan, graph: Graph, exchanges: Sequence[Floats]) -> Mapping[s
 def _spent_on_axes(plan: Plan, graph: Graph) -> tuple[float, float]:
     """Seconds of all collectives among GPUs that are not the workers, and of these without kernels."""
     spent = [
-        (weigh(graph.calls[name][: len(part.seconds)].astype(float), part.seconds), part)
-        for name, parts in plan.axis_parts.items()
-        if name in graph.calls
-        for part in parts
+        (weigh(graph.calls[part.name][: len(part.seconds)].astype(float), part.seconds), part)
+        for part in plan.axis_parts
+        if part.name in graph.calls
     ]
     return math.fsum(each for each, _ in spent), math.fsum(each for each, part in spent if part.steps)
 
@@ -351,8 +335,9 @@ def chain_seconds(graph: Graph, plans: Sequence[Plan], half: int) -> tuple[Float
     for number, table in enumerate(tables):
         same.setdefault(id(table), []).append(number)
     for numbers in same.values():
-        table, width = tables[numbers[0]], tables[numbers[0]].fixed.shape[1]
-        seconds = table.seconds(np.array([plans[n].prices.seconds + plans[n].work.software for n in numbers]))
-        made[numbers, :, :width] = seconds
-        collective[numbers, :, :width] = np.where(table.collective, seconds, 0.0)
+        fixed, step = tables[numbers[0]]
+        # Step -1, of kernels, is the 0 at the end.
+        calls = np.array([[*(plans[n].prices.seconds + plans[n].work.software), 0.0] for n in numbers])
+        collective[numbers, :, : fixed.shape[1]] = calls[:, step]
+        made[numbers, :, : fixed.shape[1]] = calls[:, step] + fixed
     return made, collective

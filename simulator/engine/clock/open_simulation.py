@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import simpy
 
-from simulator.engine.clock.model import Job, Listener
+from simulator.engine.clock.model import Listener
 from simulator.engine.clock.numbers import Draws
 from simulator.engine.clock.simulation import Simulation
 from simulator.engine.plan.plan import Plan
@@ -34,7 +34,7 @@ class OpenSimulation:
     - `env`: the SimPy environment, in which own processes run.
     - `workers`: the GPUs of the job, by their numbers.
     - `network`: NICs and links, where messages are followed; None where each exchange takes the time of its price.
-    - `iterations`: those that have ended.
+    - `iterations`: those that have ended; `job`: the job on the clock.
 
     Without anything added it gives the times that `run` gives. Its errors are InputErrors; `where` is the place that
     they name.
@@ -50,8 +50,9 @@ class OpenSimulation:
     ) -> None:
         self._simulation = Simulation(plan, draws, other_jobs, opened=True)
         self.env, self._where, self._has_run = self._simulation.env, where, False
-        self._job, self._listeners = self._simulation.job, dict[str, list[Listener]]()
-        self._job.workers.followed, self._job.listener = True, self._tell
+        self.job, self.iterations = self._simulation.job, self._simulation.iterations
+        self._listeners = dict[str, list[Listener]]()
+        self.job.workers.followed, self.job.listener = True, self._tell
         layout = plan.wiring.layout
         self.workers = [OpenWorker(self, number, number // layout.gpus_per_node) for number in range(layout.workers)]
         self.network = OpenNetwork(plan.wiring) if plan.flowing else None
@@ -80,16 +81,6 @@ class OpenSimulation:
         for function in self._listeners.get(event, ()):
             function(event, task, time)
 
-    @property
-    def iterations(self) -> list[Iteration]:
-        """The iterations that have ended."""
-        return self._simulation.iterations
-
-    @property
-    def job(self) -> Job:
-        """The job on the clock."""
-        return self._job
-
 
 class OpenWorker:
     """A GPU of the job: its `number`, and the `node` that it stands in."""
@@ -102,14 +93,23 @@ class OpenWorker:
 
         Raises InputError for a time that has passed, and for seconds below 0.
         """
-        self._simulation.job.workers.interrupt(self.number, self._time("interrupt", at), seconds)
+        begin = self._time("interrupt", at)
+        if not 0 <= seconds < math.inf:
+            hint = "an interruption takes time, and it ends"
+            raise _refusal(f"worker {self.number}: interrupt", "at least 0 s", f"{seconds:g} s", hint)
+        self._simulation.job.workers.pauses[self.number].append((begin, seconds))
 
     def slow_down(self, factor: float, start: float | None = None, until: float = math.inf) -> None:
         """Let the worker's compute take `factor` times as long from `start` (s), or from now, until `until`.
 
         Raises InputError for a time that has passed, and for a factor below 1.
         """
-        self._simulation.job.workers.slow_down(self.number, factor, self._time("slow_down", start), until)
+        begin, where = self._time("slow_down", start), f"worker {self.number}: slow_down"
+        if not 1 <= factor < math.inf:
+            raise _refusal(where, "a factor of at least 1", f"{factor:g}", "a worker can be slowed down only")
+        if not until >= begin:
+            raise _refusal(where, f"an `until` from {begin:g} s on", f"{until:g} s", "it ends after it starts")
+        self._simulation.job.workers.slowed[self.number].append((begin, until, factor))
 
     @property
     def tasks(self) -> list[Span]:

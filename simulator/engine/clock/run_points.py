@@ -14,6 +14,7 @@ from simulator.engine.clock.numbers import (
     ALIKE,
     Draws,
     Point,
+    are_unlike,
     column_of,
     foremost_are_enough,
     front_of,
@@ -65,18 +66,13 @@ def _run_each(
         groups.setdefault(_kind(graph, point, number, foremost[number]), []).append(number)
     for numbers in groups.values():
         graph = graphs[numbers[0]]
-        if len(numbers) < _FEW_POINTS and not any(_differ(*points[number]) for number in numbers):
+        if len(numbers) < _FEW_POINTS and not any(are_unlike(*points[number]) for number in numbers):
             made |= {number: run(graph, [points[number]], [False])[0] for number in numbers}
             continue
         for some in _in_parts(graph, numbers, points, foremost):
             every, few = [points[number] for number in some], [foremost[number] for number in some]
             made |= zip(some, run(graph, every, few), strict=True)
     return [made[number] for number in range(len(points))]
-
-
-def _differ(plan: Plan, draws: Draws) -> bool:
-    """Whether workers differ, so that times are not plain numbers also where a point runs by itself."""
-    return draws is not ALIKE or plan.work.pace.size > 1 or len(plan.work.selection) > 1
 
 
 def run_point(plan: Plan, draws: Draws = ALIKE) -> Iteration:

@@ -10,12 +10,11 @@ import numpy as np
 
 from simulator.architectures.describing import divide_layers
 from simulator.component import expected
-from simulator.engine.plan.phases import Uses
-from simulator.engine.plan.prices import Prices, price_steps
+from simulator.engine.plan.prices import price_steps
 from simulator.engine.plan.setup import DividedModel, JointWork, Setup, group_network
 from simulator.engine.plan.sharding import refuse_unlike
 from simulator.engine.plan.work.passes import compute_of
-from simulator.engine.plan.work.shared_work import SharedPart
+from simulator.engine.plan.work.shared_work import AxisPart, AxisPrices, Calls
 from simulator.fabrics.wide_area import WideArea
 from simulator.hardware.operator_times import OperatorClock
 from simulator.models.curves import Floats
@@ -32,9 +31,9 @@ from simulator.models.exchange import (
 from simulator.models.layers import Layer, Workload, block_of
 from simulator.models.operators import ARITHMETIC_BYTES, COLLECTIVES, WHOLE, DescribedTensor, Description, Operator
 from simulator.models.pipeline import Parallelism, count_in_flight, order_stage, run_pipeline, spread_blocks
-from simulator.models.sharding import JOINT_LABELS
+from simulator.models.sharding import JOINT_LABELS, LAYERS
 from simulator.models.small_cache import LatestResults, ResultsOfObjects
-from simulator.records import Record, replace
+from simulator.records import replace
 from simulator.schedulers.sharded import Sharded, units_of
 
 
@@ -269,39 +268,13 @@ def _refuse_unfit_experts(setup: Setup, size: int, inner: int, copies: int) -> N
         raise expected(f"an expert axis that fits nodes of {each} GPUs", f"{size} groups of {inner}")
 
 
-class AxisPrices(Record):
-    """The collectives of an axis: what they take, and how often each takes place in an iteration (`uses`).
-
-    `calls`: by the name of a cost, how often each of the steps takes place in it, (b, s), or (1, s) of a whole pass.
-    """
-
-    work: JointWork
-    prices: Prices
-    uses: Uses
-    calls: dict[str, Floats]
-
-
-class DividedPrices(Record):
-    """What a GPU waits for where others have parts of the same model: collectives by the name of their cost, and
-    seconds of an iteration in which it waits for other stages."""
-
-    parts: dict[str, tuple[SharedPart, ...]]
-    axes: tuple[AxisPrices, ...]
-    bubble: float
-
-    def add_up(self, values: Sequence[Floats]) -> dict[str, Floats]:
-        """The sum of what belongs to the steps of each axis (s,), by what people read of the collective."""
-        made = {part.label: np.zeros(len(part.seconds)) for parts in self.parts.values() for part in parts}
-        for axis, each in zip(self.axes, values, strict=True):
-            for name, calls in axis.calls.items():
-                made[JOINT_LABELS[name]] += (calls * each).sum(axis=1)
-        return made
-
-
-def price_divided(model: DividedModel | None, buckets: Sequence[Bucket], batches: int) -> DividedPrices | None:
-    """Price what a divided model's parts wait for; None for a model that is whole on every GPU."""
+def price_divided(
+    model: DividedModel | None, buckets: Sequence[Bucket], batches: int
+) -> tuple[list[AxisPrices], list[AxisPart], float]:
+    """What a GPU waits for where others have parts of the same model: collectives, all of their parts, and seconds of
+    an iteration in which it waits for other stages. Nothing for a model that is whole on every GPU."""
     if model is None:
-        return None
+        return [], [], 0.0
     mine = model.mine
     groups = [list(bucket.layers) for bucket in buckets]
     shares = 1 / np.maximum(1, np.bincount(list(chain.from_iterable(groups)), minlength=len(mine)))
@@ -313,18 +286,17 @@ def price_divided(model: DividedModel | None, buckets: Sequence[Bucket], batches
         each = [*(np.array([way[group].sum(axis=0) for group in groups]) for way in own), *own.sum(1, keepdims=True)]
         return dict(zip(JOINT_LABELS, each, strict=True))
 
-    joint, axes = np.zeros((2, len(model.chunk))), []
+    joint, axes = np.zeros((2, len(model.chunk))), list[AxisPrices]()
     for axis in model.axes:
-        often = (axis.calls[:, mine].sum(axis=(0, 1)) * batches).tolist()
-        uses = [(0, place) for place, times in enumerate(often) for _ in range(times)]
-        prices = price_steps(axis.steps, uses, axis.network)
+        prices, calls = price_steps(axis.steps, (), axis.network), dict[str, Calls]()
         joint += axis.exposed(prices.seconds)
-        axes.append(AxisPrices(axis, prices, uses, by_name(axis.calls.astype(float))))
+        for name, each in by_name(axis.calls.astype(float)).items():
+            unit, step = np.indices(each.shape)
+            calls[JOINT_LABELS[name]] = Calls(name, unit.ravel(), step.ravel(), each.ravel())
+        axes.append(AxisPrices(LAYERS, axis.network, axis.steps, prices, calls))
     steps = tuple(step for axis in model.axes for step in axis.steps)
-    parts: dict[str, tuple[SharedPart, ...]] = {
-        name: (SharedPart(JOINT_LABELS[name], steps, each),) for name, each in by_name(joint).items() if steps
-    }
-    return DividedPrices(parts, tuple(axes), _bubble(model, joint, batches))
+    parts = [AxisPart(name, JOINT_LABELS[name], steps, each) for name, each in by_name(joint).items() if steps]
+    return axes, parts, _bubble(model, joint, batches)
 
 
 def _bubble(model: DividedModel, joint: Floats, batches: int) -> float:

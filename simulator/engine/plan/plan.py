@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.engine.plan.divided_model import DividedPrices, price_divided
+from simulator.engine.plan.divided_model import price_divided
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.phases import Uses, count_traffic, ends_of, payload_bytes, phases_of, traffic_between
 from simulator.engine.plan.prices import Lane, Prices, price_lanes
 from simulator.engine.plan.setup import Setup
 from simulator.engine.plan.work.kernels import Kernel
-from simulator.engine.plan.work.shared_work import SharedPart, SharedPrices, price_shared, shared_lanes
+from simulator.engine.plan.work.shared_work import AxisPart, AxisPrices, price_shared, shared_lanes
 from simulator.engine.plan.work.work import Work
 from simulator.engine.rounds.disturbances import NO_DISTURBANCES
 from simulator.engine.rounds.equivalence_classes import Shape, Structure, structure
@@ -143,9 +144,9 @@ class Plan(Record, dict=True):
     `live`: exchanges share links with others, or find what earlier ones left there, and are timed by the clock;
     `flowing`: as flows. `slowdown`: how much slower kernels run while a collective is running. `own_pace`: workers
     differ, and each pushes when it is ready itself. `stages`: those of live exchanges; others are made of prices when
-    they are asked for. `shared`: what the collectives take among the GPUs that share a sharded model. `divided`: what
-    a GPU waits for of those that have other parts of a divided model. `inside`: of local steps between sites, what goes
-    on in each.
+    they are asked for. `axes`: what collectives take among GPUs that are not the workers, and `axis_parts` all parts
+    of these. `bubble`: seconds of an iteration in which the GPUs of a stage wait for other stages. `inside`: of local
+    steps between sites, what goes on in each.
     """
 
     setup: Setup
@@ -156,8 +157,9 @@ class Plan(Record, dict=True):
     live: bool
     flowing: bool
     own_pace: bool = False
-    shared: SharedPrices | None = None
-    divided: DividedPrices | None = None
+    axes: tuple[AxisPrices, ...] = ()
+    axis_parts: tuple[AxisPart, ...] = ()
+    bubble: float = 0.0
     inside: Inside | None = None
 
     @property
@@ -178,7 +180,7 @@ class Plan(Record, dict=True):
 
     def stages_of(self, task: Task) -> list[Stage]:
         """The stages of an exchange, or of its second half."""
-        if task.cost.name in self.axis_parts:
+        if task.cost.name in self._axis_stages:
             stages = self._axis_stages[task.cost.name][task.cost.index]
         else:
             stages = self.exchanges[task.half][task.bucket]
@@ -188,33 +190,11 @@ class Plan(Record, dict=True):
     @cached_property
     def _axis_stages(self) -> dict[str, list[list[Stage]]]:
         """The stages of each unit's collectives among GPUs that are not the workers."""
-        each = {
-            name: [
-                [Stage(part.label, seconds, collective=bool(part.steps)) for seconds in part.seconds.tolist()]
-                for part in parts
-            ]
-            for name, parts in self.axis_parts.items()
-        }
+        each = defaultdict[str, list[list[Stage]]](list)
+        for part in self.axis_parts:
+            stages = [Stage(part.label, seconds, collective=bool(part.steps)) for seconds in part.seconds.tolist()]
+            each[part.name].append(stages)
         return {name: [*map(list, zip(*stages, strict=True))] for name, stages in each.items()}
-
-    @cached_property
-    def axis_parts(self) -> dict[str, tuple[SharedPart, ...]]:
-        """The parts of collectives among GPUs that are not the workers: by the name of their cost."""
-        made = dict[str, tuple[SharedPart, ...]]()
-        for group in self.shards:
-            made |= {name: (*made.get(name, ()), *parts) for name, parts in group.parts.items()}
-        return made if self.divided is None else made | self.divided.parts
-
-    @property
-    def shards(self) -> list[SharedPrices]:
-        """What the collectives take among the GPUs that share a model, and among those that share its experts."""
-        groups = [] if self.shared is None else [self.shared, self.shared.experts]
-        return [each for each in groups if each is not None]
-
-    @property
-    def bubble(self) -> float:
-        """Seconds of an iteration in which the GPUs of a stage wait for other stages."""
-        return 0.0 if self.divided is None else self.divided.bubble
 
     @cached_property
     def at_own_pace(self) -> Plan:
@@ -309,8 +289,11 @@ def _plan(
     """The plan of exchanges with these prices, and the next of those `priced` of what GPUs share (`shared_lanes`)."""
     own = setup.workload.compute_slowdown
     slowdown = setup.runtime.compute_slowdown if own is None else own
-    live, shared = setup.live and setup.workers > 1, price_shared(setup, work.shared, priced)
-    divided = price_divided(setup.divided, work.buckets, work.passes.count)
-    plan = Plan(setup, work, prices, stages, slowdown, live=live, flowing=flowing, shared=shared, divided=divided)
+    live = setup.live and setup.workers > 1
+    shared, parts = price_shared(setup, work.shared, priced)
+    layers, joint, bubble = price_divided(setup.divided, work.buckets, work.passes.count)
+    axes, parts = [*shared, *layers], [*parts, *joint]
+    own_pace, others = False, (tuple(axes), tuple(parts), bubble)
+    plan = Plan(setup, work, prices, stages, slowdown, live, flowing, own_pace, *others)
     prices.traffic = prices.traffic.shared_by(plan.steps)
     return plan

@@ -12,6 +12,7 @@ from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.phases import phases_of, traffic_of
 from simulator.engine.plan.plan import Plan, Stage, join_stages
 from simulator.engine.plan.work.kernels import Kernel
+from simulator.engine.plan.work.shared_work import add_up
 from simulator.models.curves import Floats
 from simulator.models.exchange import Communication, Ints
 from simulator.models.sharding import AXIS_OF
@@ -80,12 +81,8 @@ class StageTraffic(Record, dict=True):
     def _on_axes(self) -> dict[str, Floats]:
         """Bytes that all groups of GPUs send that share a sharded model, or divide layers, in the collectives of each
         unit."""
-        gpus, made = self.plan.setup.groups * self.plan.wiring.layout.workers, dict[str, Floats]()
-        for shared in self.plan.shards:
-            made |= shared.by_label(_sent_by(shared.steps, shared.network, gpus))
-        if (divided := self.plan.divided) is not None:
-            made |= divided.add_up([_sent_by(axis.work.steps, axis.work.network, gpus) for axis in divided.axes])
-        return made
+        gpus, axes = self.plan.setup.groups * self.plan.wiring.layout.workers, self.plan.axes
+        return add_up(axes, (_sent_by(axis.steps, axis.network, gpus) for axis in axes))
 
     @property
     def _nothing(self) -> tuple[float, Floats]:

@@ -12,11 +12,12 @@ from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.plan import Plan, Stage
 from simulator.engine.plan.prices import Prices, price_steps
 from simulator.engine.plan.work.kernels import Kernel
+from simulator.engine.plan.work.shared_work import add_up
 from simulator.engine.rounds.fold import fold
 from simulator.models.curves import Floats
 from simulator.models.exchange import Communication
 from simulator.models.graph import COMPUTE
-from simulator.models.sharding import AXIS_OF, REPLICA, SITE
+from simulator.models.sharding import AXIS_OF, LAYERS, REPLICA, SITE
 from simulator.models.timeline import TERM_LABELS, Iteration, Span, covered_time, merge_intervals, number_stages
 from simulator.models.wiring import Wiring
 from simulator.records import Struct, field, replace
@@ -42,21 +43,17 @@ class StageSplitter:
         self.start_up_shares = np.zeros(len(plan.work.steps))
         if not plan.live:
             self.start_up_shares = self._start_up_shares(plan.work.steps, plan.prices, plan.setup.network)
-        self.shared_shares = dict[str, Floats]()
-        for shared in plan.shards:
-            shares = self._start_up_shares(shared.steps, shared.prices, shared.network)
-            self.shared_shares |= shared.by_label(shares)
-        if (divided := plan.divided) is not None:
-            seconds = [axis.prices.seconds for axis in divided.axes]
-            start_ups = [
-                each * self._start_up_shares(axis.work.steps, axis.prices, axis.work.network)
-                for axis, each in zip(divided.axes, seconds, strict=True)
-            ]
-            whole = divided.add_up(seconds)
-            for label, each in divided.add_up(start_ups).items():
-                self.shared_shares[label] = np.divide(
-                    each, whole[label], out=np.zeros_like(each), where=whole[label] > 0
-                )
+        # Steps of several axes may be one collective of layers; of shards, each is one of its own.
+        weights = [axis.prices.seconds if axis.axis == LAYERS else np.ones(len(axis.steps)) for axis in plan.axes]
+        start_ups = (
+            weight * self._start_up_shares(axis.steps, axis.prices, axis.network)
+            for axis, weight in zip(plan.axes, weights, strict=True)
+        )
+        whole = add_up(plan.axes, weights)
+        self.axis_shares = {
+            label: np.divide(each, whole[label], out=np.zeros_like(each), where=whole[label] > 0)
+            for label, each in add_up(plan.axes, start_ups).items()
+        }
 
     def _start_up_shares(self, steps: Sequence[Communication], prices: Prices, network: NetworkSetup) -> Floats:
         """Share of every step's price that comes from latency, by the link law."""
@@ -70,8 +67,8 @@ class StageSplitter:
 
     def split(self, bucket: int, place: int, seconds: float, label: str = "") -> Floats:
         """Seconds of one stage by `PARTS`; they sum to `seconds`."""
-        if label in self.shared_shares:
-            start_up = seconds * float(self.shared_shares[label][bucket])
+        if label in self.axis_shares:
+            start_up = seconds * float(self.axis_shares[label][bucket])
             return _split(start_up=start_up, transfer=seconds - start_up)
         if label in AXIS_OF:
             return _split(kernel=seconds)

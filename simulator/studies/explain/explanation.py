@@ -119,10 +119,8 @@ def _summarise_exchanges(prediction: Prediction, exposed: Exposure) -> ExchangeS
     if exposed.every is not None:
         spent = {part: float(seconds) for part, seconds in zip(PARTS, exposed.every, strict=True) if part != "sharing"}
     called: list[tuple[Sequence[Communication], Uses, int]] = [(plan.work.steps, plan.work.uses, workers)]
-    for shared in plan.shards:
-        called.append((shared.steps, shared.uses(graph_of(plan).calls), shared.network.wiring.layout.workers))
-    for axis in () if plan.divided is None else plan.divided.axes:
-        called.append((axis.work.steps, axis.uses, axis.work.network.wiring.layout.workers))
+    for axis in plan.axes:
+        called.append((axis.steps, axis.uses(graph_of(plan).calls), axis.network.wiring.layout.workers))
     nbytes = [payload_bytes(steps[place], size) for steps, uses, size in called for _, place in uses]
     return ExchangeSum(len(plan.work.buckets), len(nbytes), float(np.sum(nbytes)) if nbytes else 0.0, spent)
 

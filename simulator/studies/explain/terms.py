@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Set
-from itertools import chain
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from simulator.hardware.runtime import RUNTIME_COSTS, Runtime
 from simulator.models.curves import Affine, Floats, NLogN
 from simulator.models.exchange import Compute
 from simulator.models.layers import Workload
-from simulator.models.sharding import JOINT_LABELS
+from simulator.models.sharding import OF_EXPERTS
 from simulator.models.timeline import BREAKDOWN, TERMS, Term
 from simulator.prediction.memory import payload_bytes
 from simulator.prediction.run import Prediction
@@ -283,15 +282,12 @@ def _spread(scenario: Scenario, use: Mapping[str, list[KernelCost]]) -> dict[str
 def _on_axes(plan: Plan, exchanges: Set[tuple[int, str]]) -> list[tuple[float, float]]:
     """How often each collective of these units takes place in one of them, and the bytes of its payload."""
     made = []
-    for part in () if plan.shared is None else chain.from_iterable(plan.shared.parts.values()):
-        size = plan.shared.network.wiring.layout.workers if plan.shared else 1
-        waited = (unit for unit, label in exchanges if label == part.label and part.steps)
-        made += [(1.0, payload_bytes(part.steps[unit], size)) for unit in waited]
-    for axis in () if plan.divided is None else plan.divided.axes:
-        nbytes = [payload_bytes(step, axis.work.network.wiring.layout.workers) for step in axis.work.steps]
-        for name, calls in axis.calls.items():
-            waited = (unit for unit, label in exchanges if label == JOINT_LABELS[name])
-            made += [each for unit in waited for each in zip(calls[unit].tolist(), nbytes, strict=True)]
+    for axis in plan.axes:
+        nbytes = np.array([payload_bytes(step, axis.network.wiring.layout.workers) for step in axis.steps])
+        for name, (_, units, steps, times) in axis.calls.items():
+            for unit in (unit for unit, label in exchanges if label == name and name not in OF_EXPERTS):
+                here = units == unit
+                made += [*zip(times[here].tolist(), nbytes[steps[here]].tolist(), strict=True)]
     return made
 
 

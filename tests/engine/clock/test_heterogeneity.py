@@ -610,7 +610,7 @@ def test_following_the_foremost_workers_is_following_all(seed, jitter, scheduler
     rng = np.random.default_rng(seed)
     draws = Draws(1 + jitter * rng.random(32), rng.standard_normal(32))
     few, graph = run_point(plan, draws), graph_of(plan)
-    followed = number_tasks(graph, [(plan, draws)], [True]).workers.count
+    followed = number_tasks(graph, [(plan, draws)], [True]).workers.compute.shape[1]
     assert followed == len(foremost_workers(draws.compute, draws.selection)) + 1 < 32  # and their mean
     (every,) = account(evaluate(graph, number_tasks(graph, [(plan, draws)])))
     assert few.time == pytest.approx(every.time, rel=1e-12)

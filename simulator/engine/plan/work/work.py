@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from simulator.component import expected
 from simulator.engine.plan.phases import phases_of
@@ -74,25 +74,15 @@ def _list_numbers(noun: str, numbers: list[int]) -> str:
     return f"{noun}{'s' if len(numbers) > 1 else ''} {shown}"
 
 
-class ChainTable(Record):
+class ChainTable(NamedTuple):
     """The exchanges of b buckets, or their second halves, as rows of at most s stages.
 
-    `fixed` (b, s): seconds of kernels. `step` (b, s): the communication step, -1 for kernels and where there is none.
+    `fixed` (b, s): seconds of kernels, else 0. `step` (b, s): the communication step, -1 for kernels and where there is
+    none.
     """
 
     fixed: Floats
     step: Ints
-
-    @property
-    def collective(self) -> npt.NDArray[np.bool_]:
-        """Whether a stage is a collective, (b, s)."""
-        return self.step >= 0
-
-    def seconds(self, calls: Floats) -> Floats:
-        """Seconds (n, b, s) of all stages, where the communication steps of n plans take `calls` (n, steps)."""
-        if not calls.shape[1]:
-            return np.broadcast_to(self.fixed, (len(calls), *self.fixed.shape))
-        return np.where(self.collective, calls[:, self.step], self.fixed)
 
 
 def _tabulate(chains: Sequence[Chain], number: Ints) -> ChainTable:
