@@ -95,8 +95,8 @@ def link_width_inside(network: Fabric, gpus_per_node: int | None = None) -> Link
     fitted = network.fitted_for if own else inside.fitted_for
     doublings = fitted.gpu_doublings(gpus_per_node) if fitted and gpus_per_node else 0.0
     mape, version = (network.held_out_mape, network.nccl.version) if own else (None, None)
-    over = "nvlink" if inside.is_nvlink else "pci"
-    return _width(_Law("gpus", over, fitted, inside.bandwidth, inside.latency, mape, version, doublings=doublings))
+    terms = (inside.bandwidth, inside.latency, mape, version)
+    return _width(_Law("gpus", inside.joined_by, fitted, *terms, doublings=doublings))
 
 
 class _Law(Record):
