@@ -12,15 +12,15 @@ from simulator.component import Component, expected
 from simulator.hardware.machine import Machine
 from simulator.models.curves import Floats
 from simulator.models.exchange import (
+    PRIMITIVE,
+    PRIMITIVES,
     AllGather,
-    AllReduce,
-    Broadcast,
     Bucket,
     Communication,
     Ints,
     Layout,
+    Messages,
     PushPull,
-    ReduceScatter,
     Round,
     send,
 )
@@ -134,27 +134,19 @@ class Topology(Component, Carrier, family="topology"):
 
     def rounds(self, step: Communication, layout: Layout, slot: int = 0) -> list[Rounds]:
         """The phases of one step; `slot` is the bucket's number among `slots`, by which servers may be chosen."""
-        one = np.array([0.0])
-        match step:
-            case AllReduce(nbytes):
-                return [self.all_reduce(one + nbytes, layout)]
-            case AllGather():
-                return [self.all_gather(step.sizes(layout.workers)[None, :], layout)]
-            case ReduceScatter(nbytes):
-                return [self.reduce_scatter(one + nbytes, layout)]
-            case Broadcast(nbytes):
-                return [self.broadcast(one + nbytes, layout)]
-            case PushPull(push, pull):
-                return self.push_pull(one + push, one + pull, layout, slot)
-        return [self.as_sent(step.pattern(step.nbytes, layout))]
+        if isinstance(step, PushPull):
+            return self.push_pull(np.array([step.push_nbytes]), np.array([step.pull_nbytes]), layout, slot)
+        if isinstance(step, Messages):
+            return [self.as_sent(step.rounds(layout))]
+        payload = step.sizes(layout.workers)[None] if isinstance(step, AllGather) else np.array([step.nbytes])
+        return [getattr(self, PRIMITIVE[type(step)])(payload, layout)]
 
     @classmethod
     def primitives(cls) -> list[str]:
         """The primitives that it has, by the names of their functions."""
-        sums = ["all_reduce", "all_gather", "reduce_scatter", "broadcast"]
         if cls.collective is not Topology.collective:
-            return sums
-        return [name for name in (*sums, "push_pull") if getattr(cls, name) is not getattr(Topology, name)]
+            return [*PRIMITIVES]
+        return [name for name in (*PRIMITIVES, "push_pull") if getattr(cls, name) is not getattr(Topology, name)]
 
     def _cannot(self, primitive: str) -> Exception:
         able = ", ".join(self.primitives()) or "no primitive"
