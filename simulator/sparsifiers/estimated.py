@@ -8,11 +8,11 @@ from typing import ClassVar
 import numpy as np
 
 from simulator.models.curves import Floats
-from simulator.models.exchange import Bucket, Compute, Selection, Step
+from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.gradients import Block, Choice, Mask, Values
 from simulator.models.sampling import count_at
 from simulator.records import Record
-from simulator.sparsifiers.base import LocalSelection, Style, pairs_gathered, per_call, split_evenly
+from simulator.sparsifiers.base import LocalSelection, per_call, split_evenly
 
 
 class Unit(Record):
@@ -40,13 +40,10 @@ Search = Callable[[Unit], tuple[Mask, float]]
 class EstimatedThreshold(LocalSelection):
     """Base of methods that find a threshold for about k elements in a few passes over the vector."""
 
+    alone: ClassVar[bool] = True
+
     statistics_read: ClassVar[int] = 0
     """How many statistics of a unit the host waits for, to compute the threshold from them."""
-
-    @property
-    def selects_alone(self) -> bool:
-        """By a threshold of its own."""
-        return True
 
     def searched(self, u: Values, block: Block, search: Search) -> Choice:
         """What `search` selects in every unit of every worker; zeros are never sent.
@@ -73,10 +70,6 @@ class EstimatedThreshold(LocalSelection):
             per_call("gather", selected, 1),
             per_call("residual_clear", selected, 2),
         ]
-
-    def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
-        """All-gather of values and of indices at the largest count; pairs to and from servers."""
-        return pairs_gathered(selection, bucket, len(self.units(bucket)), workers, style)
 
 
 def scans(units: tuple[float, ...], passes: float, launches: int) -> Compute:
