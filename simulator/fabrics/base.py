@@ -221,10 +221,6 @@ class Fabric(Component, family="fabric"):
         same = (item for item in self.measured if self.applies(item))
         return next((i for i in same if (i.primitive, i.topology, i.workers, i.gpus_per_node) == wanted), None)
 
-    def foreign_curves(self) -> list[MeasuredCollective]:
-        """Curves that are not used, since they were measured at another bandwidth or latency."""
-        return [item for item in self.measured if not self.applies(item)]
-
     def applies(self, item: MeasuredCollective) -> bool:
         """Whether a collective was measured at the bandwidth and latency that the fabric has."""
         return (item.bandwidth, item.latency) == (self.bandwidth, self.latency)

@@ -96,18 +96,9 @@ class Topology(Component, Carrier, family="topology"):
         """The number of each bucket by which servers may be chosen; `names` are those of the tensors."""
         return [bucket.index for bucket in buckets]
 
-    @property
-    def works_in_order(self) -> bool:
-        """Whether, between two places, exchanges that were handed over earlier go first in all of their phases.
-
-        The parameter `in_order` of those that have it.
-        """
-        return bool(getattr(self, "in_order", False))
-
-    @property
-    def sums_in_nodes(self) -> bool:
-        """Whether GPUs of a node sum their gradients before they are pushed: `local_aggregation`, where it is there."""
-        return bool(getattr(self, "local_aggregation", False))
+    def has(self, name: str) -> bool:
+        """Whether it has a parameter of this name, and it is on."""
+        return bool(getattr(self, name, False))
 
     def layout(self, nodes: int, gpus_per_node: int) -> Layout:
         """The workers and servers that take part on a cluster."""
