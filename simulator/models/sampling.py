@@ -96,12 +96,11 @@ def mean_of(values: Values | Floats, weight: Floats | None) -> float:
 
 def moments_of(values: Values | Floats, weight: Floats | None, ddof: int = 0) -> tuple[float, float]:
     """The mean, and the variance over all elements that the values (m,) stand for, with sum(w) - `ddof` as divisor."""
+    mean = mean_of(values, weight)
     if weight is None:
-        return mean_of(values, None), float(np.var(values, dtype=float, ddof=ddof))
-    total = math.fsum(weight.tolist())
-    mean = math.fsum((weight * values).tolist()) / total
+        return mean, float(np.var(values, dtype=float, ddof=ddof))
     squares = np.square(values - mean, dtype=float)
-    return mean, math.fsum((weight * squares).tolist()) / (total - ddof)
+    return mean, math.fsum((weight * squares).tolist()) / (math.fsum(weight.tolist()) - ddof)
 
 
 def draw_elements(weight: Floats, count: int, rng: np.random.Generator) -> Ints:

@@ -33,8 +33,9 @@ class Unit(Record):
         return count_at(np.flatnonzero(mask), self.weight)
 
 
-Search = Callable[[Unit], tuple[Mask, float]]
-"""The selection of one worker in one unit: the mask (m,), and the passes over the unit."""
+Search = Callable[[Unit], tuple[Mask, float] | tuple[Mask, float, bool]]
+"""The selection of one worker in one unit: the mask (m,), the passes over the unit, and whether it converged, if it may
+not."""
 
 
 class EstimatedThreshold(LocalSelection):
@@ -50,14 +51,16 @@ class EstimatedThreshold(LocalSelection):
 
         `passes` are those of each worker, as multiples of the bucket's length.
         """
-        found, looked = u != 0, np.zeros(len(u))
+        found, looked, converged = u != 0, np.zeros(len(u)), list[bool]()
         for number, (unit, n) in enumerate(block.units(self.granularity)):
             weight = block.weight_of(unit)
             for worker, values in enumerate(u[:, unit]):
-                mask, passes = search(Unit(values, weight, self.wanted(n), n, worker, number))
+                mask, passes, *ended = search(Unit(values, weight, self.wanted(n), n, worker, number))
                 found[worker, unit] &= mask
                 looked[worker] += passes * n
-        return Choice([np.flatnonzero(own) for own in found], passes=looked / block.numel)
+                converged += ended
+        detail = {"converged": float(np.mean(converged))} if converged else {}
+        return Choice([np.flatnonzero(own) for own in found], passes=looked / block.numel, detail=detail)
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Residual add; two statistics; per pass compare, compaction and count; gather and clear."""

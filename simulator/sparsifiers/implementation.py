@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import (
@@ -22,9 +22,6 @@ from simulator.models.exchange import (
     all_to_all,
 )
 from simulator.records import Record, replace
-
-if TYPE_CHECKING:
-    from simulator.sparsifiers.base import Sparsifier
 
 SIZE_BYTES = 4
 """Bytes of a number that is neither a value nor an index of the gradient, such as a size, as int32."""
@@ -127,7 +124,7 @@ class Implementation(Record):
     label: str
     source: str
 
-    def steps(self, member: Sparsifier, selection: Selection, bucket: Bucket, workers: int, style: Style) -> Steps:
+    def steps(self, member: Any, selection: Selection, bucket: Bucket, workers: int, style: Style) -> Steps:
         """The steps of a bucket: here those that the member names, which are its released code's."""
         chosen = member.compute(selection, bucket, workers)
         return chosen, member.exchange(selection, bucket, workers, style)
@@ -142,7 +139,7 @@ class FusedImplementation(Implementation):
     what anyone has measured.
     """
 
-    def steps(self, member: Sparsifier, selection: Selection, bucket: Bucket, workers: int, style: Style) -> Steps:
+    def steps(self, member: Any, selection: Selection, bucket: Bucket, workers: int, style: Style) -> Steps:
         """The member's steps, fused."""
         chosen = [_fused(item) for item in member.compute(selection, bucket, workers)]
         exchange: list[Step] = []
@@ -224,7 +221,7 @@ class GraphImplementation(Implementation):
     ahead: tuple[str, ...] = ()
     rounds: Callable[[Any, int], float] | None = None
 
-    def steps(self, member: Sparsifier, selection: Selection, bucket: Bucket, workers: int, style: Style) -> Steps:
+    def steps(self, member: Any, selection: Selection, bucket: Bucket, workers: int, style: Style) -> Steps:
         """The operations of every tensor, with the bytes of the member's own exchange."""
         rows = bucket.rows or (None,) * len(bucket.pieces)
         pieces = [n for n, own in zip(bucket.pieces, rows, strict=True) if own is None]
@@ -251,7 +248,7 @@ class GraphImplementation(Implementation):
             sent += self._arrays([step for step in steps if not isinstance(step, Compute)], share, workers)
         return chosen, [*sent, *(replace(item, phase="combine") for item in combined)]
 
-    def _loop(self, member: Sparsifier, numel: int) -> list[Compute]:
+    def _loop(self, member: Any, numel: int) -> list[Compute]:
         """The kernels of the loop over one tensor."""
         rounds = round(self.rounds(member, numel)) if self.rounds else 0
         return _operations((float(numel),), self.LOOP * rounds, reads=self.LOOP_READS * rounds)

@@ -12,6 +12,7 @@ from simulator.bounds import Magnitude
 from simulator.models.exchange import AllGather, Bucket, Compute, Selection, Step
 from simulator.models.gradients import Block, Choice, State, Values, find_above
 from simulator.models.overlap import Overlap
+from simulator.records import replace
 from simulator.sparsifiers.base import (
     COUNT_BYTES,
     LocalSelection,
@@ -45,7 +46,7 @@ class Threshold(LocalSelection, kind="threshold"):
         """The mean count for every worker; the largest count is `padding` times the mean."""
         even = super().expect(bucket, workers, concentration)
         largest = min(float(bucket.numel), self.padding * even.largest)
-        return Selection(even.selected, even.aggregated, largest, self.density * bucket.numel)
+        return replace(even, largest=largest)
 
     def choose(self, u: Values, block: Block, state: State) -> Choice:
         """All |u| at or above the fixed threshold."""
