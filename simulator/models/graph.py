@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
+from simulator.models.groups import group_by
 from simulator.models.sharding import REPLICA
 from simulator.records import Record
 
@@ -164,13 +166,9 @@ class Graph(Record, eq=False, dict=True):
     @cached_property
     def paces_of_unimpeded(self) -> dict[Pace, tuple[list[int], list[int]]]:
         """By how workers differ in them: the places of these among themselves, and the indices of their costs."""
-        made: dict[Pace, tuple[list[int], list[int]]] = {}
-        for number, place in enumerate(self.unimpeded):
-            cost = self.tasks[place].cost
-            rows, index = made.setdefault(cost.pace, ([], []))
-            rows.append(number)
-            index.append(cost.index)
-        return made
+        costs = [self.tasks[place].cost for place in self.unimpeded]
+        places = group_by(range(len(costs)), lambda number: costs[number].pace)
+        return {pace: (rows, [costs[row].index for row in rows]) for pace, rows in places.items()}
 
     @cached_property
     def exchanges(self) -> tuple[int, ...]:
@@ -209,9 +207,7 @@ class Graph(Record, eq=False, dict=True):
     @cached_property
     def made_ready_by(self) -> dict[int, list[int]]:
         """The exchanges that each task of compute makes ready."""
-        made: dict[int, list[int]] = {}
-        for place in self.exchanges:
-            made.setdefault(self.tasks[place].after[-1], []).append(place)
+        made = group_by(self.exchanges, lambda place: self.tasks[place].after[-1])
         return {place: exchanges for place, exchanges in made.items() if self.tasks[place].stream == COMPUTE}
 
     @cached_property
@@ -252,9 +248,5 @@ class Graph(Record, eq=False, dict=True):
         """Whether exchanges go one after the other in the order of the graph, so that no later one comes before."""
         if any(queue.by_priority or queue.streams > 1 or queue.credit is not None for queue in self.queues):
             return False
-        last = [-1] * len(self.queues)
-        for task in map(self.tasks.__getitem__, self.exchanges):
-            if task.turn <= last[task.queue]:
-                return False
-            last[task.queue] = task.turn
-        return True
+        queues = group_by(map(self.tasks.__getitem__, self.exchanges), lambda task: task.queue).values()
+        return all(one.turn < other.turn for tasks in queues for one, other in pairwise(tasks))

@@ -304,8 +304,8 @@ class Workload(Spec):
             raise expected(f"a compute_time above the update's {update_time:.3g} s", f"{self.compute_time:.3g} s", hint)
         if total <= 0:
             each = (self.compute_time - update_time) / (3 * sum(layer.numel for layer in self.layers))
-            times = [{"forward": each * layer.numel, "backward": 2 * each * layer.numel} for layer in self.layers]
-            timed = [replace(layer, **item) for layer, item in zip(self.layers, times, strict=True)]
+            sized = ((layer, each * layer.numel, 2 * each * layer.numel) for layer in self.layers)
+            timed = [replace(layer, forward=forward, backward=backward) for layer, forward, backward in sized]
             return self.model_copy(update={"layers": tuple(timed)})
         factor = (self.compute_time - update_time) / total
         return self._times(factor, factor)

@@ -36,6 +36,12 @@ class LowBits(NamedTuple):
     header: int
     decoded: Callable[[Floats], Floats]
 
+    def rounded(self, values: Floats, row: int) -> Floats:
+        """Values (n,) after decoding, in rows of `row` elements, of which the last may be shorter."""
+        whole = len(values) // row * row
+        parts = [part for part in (values[:whole].reshape(-1, row), values[None, whole:]) if part.size]
+        return np.concatenate([values[:0], *(self.decoded(part).ravel() for part in parts)])
+
 
 def _means(rows: Floats) -> Floats:
     """The mean of each of 256 steps of 6 deviations from 0 / 256 (Prime's uniform 8-bit codes, after hivemind)."""
@@ -166,11 +172,7 @@ class QuantisedAllReduce(Compressor, kind="quantised_all_reduce"):
         rows[owner] += self._rounded(total) - total
 
     def _rounded(self, values: Floats) -> Floats:
-        """Values (n,) after decoding, row by row, of which the last may be shorter."""
-        row, decode = self.row or max(1, len(values)), FORMATS[self.format].decoded
-        whole = len(values) // row * row
-        parts = [part for part in (values[:whole].reshape(-1, row), values[None, whole:]) if part.size]
-        return np.concatenate([values[:0], *(decode(part).ravel() for part in parts)])
+        return FORMATS[self.format].rounded(values, self.row or max(1, len(values)))
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """All roundings, of d elements on a ring; those of what is sent to the owners."""

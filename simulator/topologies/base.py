@@ -158,16 +158,14 @@ def ring_pass(members: Ints, nbytes: Floats, repeat: int) -> Rounds:
 
 def ring_gather(members: Ints, sizes: Floats) -> Rounds:
     """Ring all-gather of blocks of `sizes` (b, m): in round t, member i sends the block of member i - t."""
-    if len(members) < 2:
-        return []
-    if np.all(sizes == sizes[:, :1]):
-        return ring_pass(members, sizes[:, :1], len(members) - 1)
     return pass_blocks(members, sizes, range(len(members) - 1))
 
 
 def pass_blocks(members: Ints, sizes: Floats, turns: range) -> Rounds:
     """In each of these turns t member i of a ring sends the block of member i - t; raises an expected-error for blocks
     that would fill the memory."""
+    if np.all(sizes == sizes[:, :1]):
+        return ring_pass(members, sizes[:, :1], len(turns))
     refuse_blocks(sizes.size, len(turns))
     destination = shift(members)
     return [Round(members, destination, np.roll(sizes, t, axis=1)) for t in turns]

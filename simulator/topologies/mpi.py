@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from simulator.component import expected
@@ -14,11 +13,10 @@ from simulator.hardware.machine import Machine
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout, Round
 from simulator.models.groups import group_by
+from simulator.models.largest import Mask
 from simulator.topologies.base import Rounds, Subset, Topology
 from simulator.topologies.mpi_algorithms import ALGORITHMS, Library, choose
 from simulator.units import Bytes
-
-Mask = npt.NDArray[np.bool_]
 
 
 def alike_payloads(rounds: Rounds, count: int, limit: float) -> list[Ints]:
