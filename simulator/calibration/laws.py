@@ -14,12 +14,12 @@ from simulator.calibration.collectives import Key
 from simulator.calibration.fits.families import Repeats, robust_log_fit
 from simulator.component import build
 from simulator.engine.plan.network_setup import NetworkSetup
-from simulator.engine.plan.phases import PRIMITIVE, collective_rounds
+from simulator.engine.plan.phases import collective_rounds
 from simulator.engine.plan.prices import price_steps
 from simulator.engine.rounds.fold import fold
 from simulator.fabrics.base import Fabric
 from simulator.models.curves import Floats
-from simulator.models.exchange import Communication
+from simulator.models.exchange import PRIMITIVES
 from simulator.records import Record, replace
 from simulator.topologies.base import Rounds, Topology, ring_pass
 from simulator.topologies.nccl import Nccl
@@ -207,7 +207,7 @@ class NcclLaw(Record):
         """Seconds for payloads (b,)."""
         network = NetworkSetup(_LIBRARY, self.fabric, self.fabric.wire(key.layout), device=self.device)
         parts = nbytes / key.workers if key.primitive == "all_gather" else nbytes
-        return price_steps([_STEPS[key.primitive](size) for size in parts.tolist()], (), network).seconds
+        return price_steps([PRIMITIVES[key.primitive](size) for size in parts.tolist()], (), network).seconds
 
     def labels(self, key: Key, nbytes: Floats) -> list[str]:
         """Algorithm and protocol of each payload (b,)."""
@@ -216,9 +216,6 @@ class NcclLaw(Record):
             for place in np.flatnonzero(choice.mask).tolist():
                 made[place] = choice.label
         return made
-
-
-_STEPS: dict[str, Callable[[float], Communication]] = {name: step for step, name in PRIMITIVE.items()}
 
 
 def describe_library(base: Fabric, settings: Sequence[str], reported: bool) -> Fabric:

@@ -11,12 +11,12 @@ from pydantic import Field
 from simulator.bounds import Count
 from simulator.component import Component
 from simulator.fabrics.collectives import FittedLaw, MeasuredCollective, Protocol
-from simulator.fabrics.intra_node import IntraNode
+from simulator.fabrics.intra_node import IntraNode, pack_chains, pack_rings, port_links
 from simulator.fabrics.transport import NamedTransport
 from simulator.hardware.machine import NOTHING_MEASURED, LibraryTerms, Machine, generation_of
 from simulator.hardware.runtime import TransportKind, Way
 from simulator.models.curves import Floats
-from simulator.models.exchange import Ints, Layout, Placement, Route
+from simulator.models.exchange import Layout, Placement
 from simulator.models.small_cache import cache_small_results
 from simulator.models.wiring import Links, Rings, Wiring
 from simulator.units import BytesPerSecond, Density, Fraction, Seconds
@@ -69,15 +69,13 @@ class Fabric(Component, family="fabric"):
     nccl: LibraryTerms = NOTHING_MEASURED
     measured: tuple[MeasuredCollective, ...] = ()
 
-    def wire(self, layout: Layout, endpoint_bandwidth: float | None = None) -> Wiring:
-        """Links and routes for a cluster; `endpoint_bandwidth` limits what the software of one endpoint moves.
-
-        Raises an expected-error if the cluster does not fit on the fabric.
+    def wire(
+        self, layout: Layout, endpoint_bandwidth: float | None = None, placement: Placement | None = None
+    ) -> Wiring:
+        """Links and routes for a cluster, or for another placement than its own; `endpoint_bandwidth` limits what the
+        software of one endpoint moves. Raises an expected-error if the cluster does not fit on the fabric.
         """
-        return self.lay(layout, layout.placement(), endpoint_bandwidth)
-
-    def lay(self, layout: Layout, placement: Placement, endpoint_bandwidth: float | None = None) -> Wiring:
-        """Links and routes for any placement; `layout` is that of the job in question."""
+        placement = placement or layout.placement()
         across = self.across(placement, min(self.carried(placement.nodes), endpoint_bandwidth or np.inf))
         inside = self.inside(placement)
         ceiling = across.ceiling
@@ -149,13 +147,8 @@ class Fabric(Component, family="fabric"):
         NICs that work together are one link.
         """
         count, nodes = self.rails, placement.nodes
-        out = placement.node * count + placement.rank % count
-        ports, latency = nodes * count, self.latency
-
-        def route(src: Ints, dst: Ints) -> Route:
-            return Route(out[src], out[dst] + ports, np.full(src.shape, latency))
-
-        return Links(np.full(2 * ports, nic), _nic_names(nodes, count), route)
+        port = placement.node * count + placement.rank % count
+        return port_links(port, nic, self.latency, _nic_names(nodes, count))
 
     @property
     def title(self) -> str:
@@ -180,16 +173,26 @@ class Fabric(Component, family="fabric"):
 
     def machine(self, layout: Layout, device: str = "") -> Machine:
         """The hardware as a collective library sees it, on nodes with GPUs of this name."""
-        seen = self.node_links(range(layout.gpus_per_node)).seen_by_library(layout.gpus_per_node)
+        gpus = layout.gpus_per_node
+        links = self.node_links(range(gpus))
+        mesh, switched = links.mesh, links.joined_by == "nvlink" and not links.mesh
+        cycles = pack_rings(mesh, gpus) if mesh else ()
         return Machine(
-            generation=generation_of(device, seen["port"] if seen["switched"] else 0.0),
-            nics=min(self.rails, layout.gpus_per_node),
+            generation=generation_of(device, links.bandwidth if switched else 0.0),
+            nics=min(self.rails, gpus),
             reported=self.nics_of_rail * (self.nccl.reported_bandwidth or self.bandwidth),
             latency=self.latency,
             far_latency=self.far_latency(layout),
             terms=self.nccl,
             start_up_measured=self.collective_start_up > 0,
-            **seen,
+            port=links.bandwidth,
+            inside=links.joined_by,
+            switched=switched,
+            cycles=cycles,
+            chains=pack_chains(mesh, gpus) if mesh and not cycles else (),
+            full_mesh=links.joins_all_alike(gpus),
+            inside_latency=links.latency,
+            host=links.host,
         )
 
     def far_latency(self, layout: Layout) -> float:
@@ -217,10 +220,6 @@ class Fabric(Component, family="fabric"):
         wanted = (primitive, topology, layout.workers, layout.gpus_per_node)
         same = (item for item in self.measured if self.applies(item))
         return next((i for i in same if (i.primitive, i.topology, i.workers, i.gpus_per_node) == wanted), None)
-
-    def foreign_curves(self) -> list[MeasuredCollective]:
-        """Curves that are not used, since they were measured at another bandwidth or latency."""
-        return [item for item in self.measured if not self.applies(item)]
 
     def applies(self, item: MeasuredCollective) -> bool:
         """Whether a collective was measured at the bandwidth and latency that the fabric has."""

@@ -54,17 +54,10 @@ class FittedLaw(Spec):
     rate: Fraction | None = None
     start_up: Fraction | None = None
 
-    def node_doublings(self, nodes: int) -> float:
-        """How often the nodes were doubled, or halved, beyond what was fitted."""
-        return _doublings(nodes, self.fewest_nodes or self.nodes, self.nodes)
-
-    def gpu_doublings(self, gpus: int) -> float:
-        """How often the GPUs of a node were doubled, or halved, beyond what was fitted."""
-        return _doublings(gpus, self.fewest_gpus_per_node or self.gpus_per_node, self.gpus_per_node)
-
-
-def _doublings(count: int, fewest: int, most: int) -> float:
-    return math.log2(max(1.0, count / most, fewest / count))
+    def doublings(self, count: int, of: Literal["nodes", "gpus_per_node"]) -> float:
+        """How often the nodes, or the GPUs of a node, were doubled, or halved, beyond what was fitted."""
+        most = getattr(self, of)
+        return math.log2(max(1.0, count / most, (getattr(self, f"fewest_{of}") or most) / count))
 
 
 class MeasuredCollective(Spec):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from itertools import combinations, pairwise, permutations
-from typing import Annotated, Literal, TypedDict
+from itertools import combinations, groupby, pairwise, permutations
+from operator import itemgetter
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import AfterValidator
@@ -79,19 +79,6 @@ def _pack(
 _PCI_MOST = 64e9  # bytes/s, PCIe 5.0 with 16 lanes
 
 
-class SeenInside(TypedDict):
-    """The links inside a node as a collective library sees them."""
-
-    port: float
-    inside: Literal["nvlink", "pci"]
-    switched: bool
-    cycles: Rings
-    chains: Rings
-    full_mesh: bool
-    inside_latency: float
-    host: float | None
-
-
 def _check_mesh(mesh: tuple[tuple[int, int, int], ...]) -> tuple[tuple[int, int, int], ...]:
     """The mesh, if it is possible. Raises an expected-error that shows the first impossible entry."""
     seen = set[tuple[int, int]]()
@@ -132,34 +119,20 @@ class IntraNode(Spec):
     fitted_for: FittedLaw | None = None
 
     @property
-    def is_nvlink(self) -> bool:
-        """Whether the GPUs are joined by NVLink, and not by slots of PCIe."""
-        return self.link == "nvlink" or (self.link is None and (bool(self.mesh) or self.bandwidth > _PCI_MOST))
+    def joined_by(self) -> Literal["nvlink", "pci"]:
+        """The kind of the links between the GPUs, stated or assumed."""
+        return self.link or ("nvlink" if self.mesh or self.bandwidth > _PCI_MOST else "pci")
 
     def links(self, placement: Placement) -> Links:
         """The ports of every place; or the ports to the host, then the mesh of every node."""
-        ports = port_links(placement, self.host or self.bandwidth, self.latency, "host" if self.mesh else "local")
+        names = _port_names(placement.places, "host" if self.mesh else "local")
+        ports = port_links(np.arange(placement.places), self.host or self.bandwidth, self.latency, names)
         return mesh_links(placement, self, ports) if self.mesh else ports
 
-    def _joins_all_alike(self, gpus: int) -> bool:
+    def joins_all_alike(self, gpus: int) -> bool:
         """Whether as many links join every pair of the first `gpus` GPUs."""
         counts = [count for a, b, count in self.mesh if max(a, b) < gpus]
         return len(counts) == gpus * (gpus - 1) // 2 and len(set(counts)) == 1
-
-    def seen_by_library(self, gpus: int) -> SeenInside:
-        """What a collective library sees of the links between `gpus` GPUs: the fields of `Machine` of these names."""
-        nvlink = self.is_nvlink
-        cycles = pack_rings(self.mesh, gpus) if self.mesh else ()
-        return {
-            "port": self.bandwidth,
-            "inside": "nvlink" if nvlink else "pci",
-            "switched": nvlink and not self.mesh,
-            "cycles": cycles,
-            "chains": pack_chains(self.mesh, gpus) if self.mesh and not cycles else (),
-            "full_mesh": self._joins_all_alike(gpus),
-            "inside_latency": self.latency,
-            "host": self.host,
-        }
 
 
 @cache_small_results
@@ -167,29 +140,13 @@ def _port_names(places: int, label: str) -> tuple[str, ...]:
     return tuple(f"place {p} {label} {way}" for way in ("out", "in") for p in range(places))
 
 
-def port_links(placement: Placement, bandwidth: float, latency: float, label: str) -> Links:
-    """One link per place and direction, on a switch that never blocks."""
-    places = placement.places
+def port_links(port: Ints, bandwidth: float, latency: float, names: tuple[str, ...]) -> Links:
+    """Ports of a switch that never blocks, all links out and then all links in; `port` (P,) is that of each place."""
 
     def route(src: Ints, dst: Ints) -> Route:
-        return Route(src, dst + places, np.full(src.shape, latency))
+        return Route(port[src], port[dst] + len(names) // 2, np.full(src.shape, latency))
 
-    return Links(np.full(2 * places, bandwidth), _port_names(places, label), route)
-
-
-def _check_all_joined(places: Iterable[tuple[int, int]], joined: Container[tuple[int, int]]) -> None:
-    """Raise an expected-error that names the first two GPUs (node, number) of one node without a link."""
-    ranks = defaultdict[int, list[int]](list)
-    for node, rank in sorted(places):
-        ranks[node].append(rank)
-    for node, present in ranks.items():
-        for a, b in combinations(present, 2):
-            if (a, b) not in joined:
-                raise expected(
-                    f"a link between GPUs {a} and {b} of node {node}, or `host`",
-                    "neither",
-                    "`host` is the bandwidth through host memory; co-located servers are numbered after the GPUs",
-                )
+    return Links(np.full(len(names), bandwidth), names, route)
 
 
 def mesh_links(placement: Placement, mesh: IntraNode, host: Links) -> Links:
@@ -199,8 +156,11 @@ def mesh_links(placement: Placement, mesh: IntraNode, host: Links) -> Links:
     """
     joined = {(a, b): n for first, second, n in mesh.mesh for a, b in ((first, second), (second, first))}
     known = {(int(n), int(r)): p for p, (n, r) in enumerate(zip(placement.node, placement.rank, strict=True))}
-    if mesh.host is None:
-        _check_all_joined(known, joined)
+    for node, places in groupby(sorted(known), itemgetter(0)) if mesh.host is None else ():
+        for (_, a), (_, b) in combinations(places, 2):
+            if (a, b) not in joined:
+                hint = "`host` is the bandwidth through host memory; co-located servers are numbered after the GPUs"
+                raise expected(f"a link between GPUs {a} and {b} of node {node}, or `host`", "neither", hint)
     base, names = len(host.capacity), list[str]()
     capacity: list[float] = []
     table: dict[tuple[int, int], int] = {}

@@ -77,7 +77,7 @@ def link_width(network: Fabric, nodes: int) -> LinkWidth:
         return LinkWidth(1.0, 1.0, "measured", "nothing travels between nodes")
     over, transport = _links_between(network), network.transport
     prior = transport.prior_width if transport is not None and transport != PRIORS.get(transport.kind) else None
-    doublings = network.fitted_for.node_doublings(nodes) if network.fitted_for else 0.0
+    doublings = network.fitted_for.doublings(nodes, "nodes") if network.fitted_for else 0.0
     terms = (network.bandwidth, network.latency, network.held_out_mape, network.nccl.version)
     return _width(_Law("nodes", over, network.fitted_for, *terms, doublings=doublings, prior=prior))
 
@@ -93,10 +93,10 @@ def link_width_inside(network: Fabric, gpus_per_node: int | None = None) -> Link
     inside = network.node_links(range(gpus_per_node or 2))
     own = isinstance(network, OneNode)
     fitted = network.fitted_for if own else inside.fitted_for
-    doublings = fitted.gpu_doublings(gpus_per_node) if fitted and gpus_per_node else 0.0
+    doublings = fitted.doublings(gpus_per_node, "gpus_per_node") if fitted and gpus_per_node else 0.0
     mape, version = (network.held_out_mape, network.nccl.version) if own else (None, None)
-    over = "nvlink" if inside.is_nvlink else "pci"
-    return _width(_Law("gpus", over, fitted, inside.bandwidth, inside.latency, mape, version, doublings=doublings))
+    terms = (inside.bandwidth, inside.latency, mape, version)
+    return _width(_Law("gpus", inside.joined_by, fitted, *terms, doublings=doublings))
 
 
 class _Law(Record):

@@ -175,10 +175,14 @@ class Compute(Record):
     ahead: bool = False
 
 
-class AllReduce(Record):
-    """Sum `nbytes` over all workers."""
+class Collective(Record):
+    """Base of what all workers do with `nbytes` together."""
 
     nbytes: float
+
+
+class AllReduce(Collective):
+    """Sum `nbytes` over all workers."""
 
 
 class AllGather(Record):
@@ -200,16 +204,22 @@ class AllGather(Record):
         return np.full(workers, sizes.max()) if self.padded else sizes
 
 
-class Broadcast(Record):
+class Broadcast(Collective):
     """Worker 0 sends `nbytes` to all."""
 
-    nbytes: float
 
-
-class ReduceScatter(Record):
+class ReduceScatter(Collective):
     """Sum `nbytes` over all workers; each keeps one part."""
 
-    nbytes: float
+
+PRIMITIVES: dict[str, type[AllReduce | AllGather | ReduceScatter | Broadcast]] = {
+    "all_reduce": AllReduce,
+    "all_gather": AllGather,
+    "reduce_scatter": ReduceScatter,
+    "broadcast": Broadcast,
+}
+PRIMITIVE: dict[type, str] = {step: name for name, step in PRIMITIVES.items()}
+"""Collectives by the names of their functions in a topology, and these names."""
 
 
 class PushPull(Record):
@@ -259,7 +269,11 @@ class Messages(Record):
 
     label: str
     nbytes: tuple[float, ...]
-    pattern: Callable[[tuple[float, ...], Layout], list[Round]]
+    pattern: Callable[[Floats, Layout], list[Round]]
+
+    def rounds(self, layout: Layout) -> list[Round]:
+        """What is sent on a cluster."""
+        return self.pattern(np.array(self.nbytes), layout)
 
 
 Communication = AllReduce | AllGather | Broadcast | ReduceScatter | PushPull | Messages
@@ -285,24 +299,21 @@ def rotations(nbytes: Floats, layout: Layout) -> list[Round]:
     return [send(workers, around[t : t + p], nbytes) for t in range(1, p)]
 
 
-def all_to_all(nbytes: tuple[float, ...], layout: Layout) -> list[Round]:
-    """Every worker sends `nbytes[0]` to every other, in rotations."""
-    return rotations(np.array([[nbytes[0]]]), layout)
+def all_to_all(nbytes: Floats, layout: Layout) -> list[Round]:
+    """Every worker sends a payload (b,) to every other, in rotations."""
+    return rotations(nbytes[:, None], layout)
 
 
-def all_to_all_in_nodes(nbytes: tuple[float, ...], layout: Layout) -> list[Round]:
-    """Every worker sends `nbytes[0]` to every other one of its node, in rotations."""
+def all_to_all_in_nodes(nbytes: Floats, layout: Layout) -> list[Round]:
+    """Every worker sends a payload (b,) to every other one of its node, in rotations."""
     workers, g = np.arange(layout.workers), layout.gpus_per_node
-    return [send(workers, workers - workers % g + (workers + t) % g, np.array([[nbytes[0]]])) for t in range(1, g)]
+    return [send(workers, workers - workers % g + (workers + t) % g, nbytes[:, None]) for t in range(1, g)]
 
 
-def all_to_all_between_nodes(nbytes: tuple[float, ...], layout: Layout) -> list[Round]:
-    """Every worker sends `nbytes[0]` to those of its rank on all other nodes, in rotations."""
-    workers = np.arange(layout.workers)
-    return [
-        send(workers, (workers + t * layout.gpus_per_node) % layout.workers, np.array([[nbytes[0]]]))
-        for t in range(1, layout.nodes)
-    ]
+def all_to_all_between_nodes(nbytes: Floats, layout: Layout) -> list[Round]:
+    """Every worker sends a payload (b,) to those of its rank on all other nodes, in rotations."""
+    workers, p, g = np.arange(layout.workers), layout.workers, layout.gpus_per_node
+    return [send(workers, (workers + t) % p, nbytes[:, None]) for t in range(g, p, g)]
 
 
 def binomial_reduce(nbytes: Floats, layout: Layout) -> list[Round]:
@@ -315,17 +326,17 @@ def binomial_reduce(nbytes: Floats, layout: Layout) -> list[Round]:
     return rounds
 
 
-def merge_tree(nbytes: tuple[float, ...], layout: Layout) -> list[Round]:
-    """Pairs merge up a tree in log2 p rounds of `nbytes[0]`; then worker 0 broadcasts as many bytes down again.
+def merge_tree(nbytes: Floats, layout: Layout) -> list[Round]:
+    """Pairs merge payloads (b,) up a tree in log2 p rounds; then worker 0 broadcasts as many bytes down again.
 
     gTop-k (Shi et al., ICDCS 2019). p must be a power of two.
     """
-    up = binomial_reduce(np.array([nbytes[0]]), layout)
+    up = binomial_reduce(nbytes, layout)
     return up + [item.backwards() for item in reversed(up)]
 
 
-def ring_rounds(nbytes: tuple[float, ...], layout: Layout) -> list[Round]:
+def ring_rounds(nbytes: Floats, layout: Layout) -> list[Round]:
     """In round t, every worker sends `nbytes[t]` to the next one on a ring of all workers."""
     workers = np.arange(layout.workers)
     following = np.roll(workers, -1)
-    return [send(workers, following, np.array([[size]]), len(list(equal))) for size, equal in groupby(nbytes)]
+    return [send(workers, following, np.array([[size]]), len(list(equal))) for size, equal in groupby(nbytes.tolist())]

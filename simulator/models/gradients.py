@@ -119,10 +119,6 @@ class Block(Record, dict=True):
         )
         return Cut(column, keys)
 
-    def part(self, layers: Sequence[int], offset: int, numels: tuple[int, ...]) -> Block:
-        """The block of a bucket, as `cut` takes it."""
-        return self.cut(layers, offset, numels).of(self)
-
     def units(self, granularity: str) -> list[tuple[slice, int]]:
         """The units of the selection: slices of the m coordinates, each with its number of elements.
 

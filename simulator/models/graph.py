@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
+from simulator.models.groups import group_by
 from simulator.models.sharding import REPLICA
 from simulator.records import Record
 
@@ -192,9 +194,7 @@ class Graph(Record, eq=False, dict=True):
     @cached_property
     def made_ready_by(self) -> dict[int, list[int]]:
         """The exchanges that each task of compute makes ready."""
-        made: dict[int, list[int]] = {}
-        for place in self.exchanges:
-            made.setdefault(self.tasks[place].after[-1], []).append(place)
+        made = group_by(self.exchanges, lambda place: self.tasks[place].after[-1])
         return {place: exchanges for place, exchanges in made.items() if self.tasks[place].stream == COMPUTE}
 
     @cached_property
@@ -235,9 +235,5 @@ class Graph(Record, eq=False, dict=True):
         """Whether exchanges go one after the other in the order of the graph, so that no later one comes before."""
         if any(queue.by_priority or queue.streams > 1 or queue.credit is not None for queue in self.queues):
             return False
-        last = [-1] * len(self.queues)
-        for task in map(self.tasks.__getitem__, self.exchanges):
-            if task.turn <= last[task.queue]:
-                return False
-            last[task.queue] = task.turn
-        return True
+        queues = group_by(map(self.tasks.__getitem__, self.exchanges), lambda task: task.queue).values()
+        return all(one.turn < other.turn for tasks in queues for one, other in pairwise(tasks))

@@ -304,8 +304,8 @@ class Workload(Spec):
             raise expected(f"a compute_time above the update's {update_time:.3g} s", f"{self.compute_time:.3g} s", hint)
         if total <= 0:
             each = (self.compute_time - update_time) / (3 * sum(layer.numel for layer in self.layers))
-            times = [{"forward": each * layer.numel, "backward": 2 * each * layer.numel} for layer in self.layers]
-            timed = [replace(layer, **item) for layer, item in zip(self.layers, times, strict=True)]
+            sized = ((layer, each * layer.numel, 2 * each * layer.numel) for layer in self.layers)
+            timed = [replace(layer, forward=forward, backward=backward) for layer, forward, backward in sized]
             return self.model_copy(update={"layers": tuple(timed)})
         factor = (self.compute_time - update_time) / total
         return self._times(factor, factor)
@@ -320,18 +320,18 @@ class Workload(Spec):
         the GPU gets so far ahead that the GPU never waits, and one that needs more is never waited for, so that the
         layers take as long as it does.
         """
-        if not self.has_host_times:
-            return self
-        return self.model_copy(update={"layers": self._queued_layers()[0]})
+        return self._queued(1)[0]
 
-    def _queued_layers(self, passes: int = 1) -> tuple[tuple[Layer, ...], tuple[Layer, ...]]:
-        """The layers of the first and of each later pass, with their times in the queue and no host times."""
+    def _queued(self, passes: int) -> tuple[Self, Self]:
+        """The first and each later pass, with their times in the queue and no host times; themselves without."""
+        if not self.has_host_times:
+            return self, self
         layers, back = self.layers, self.layers[::-1]
         gpu_times = [*(layer.forward for layer in layers), *(layer.backward for layer in back)]
         host_times = [*(layer.forward_host for layer in layers), *(layer.backward_host for layer in back)]
         first, later = queue_passes(gpu_times, host_times, self.host_ahead, passes)
-        queued = _with_times(layers, first)
-        return queued, _with_times(layers, later) if passes > 1 else queued
+        made = self.model_copy(update={"layers": _with_times(layers, first)})
+        return made, self.model_copy(update={"layers": _with_times(layers, later)}) if passes > 1 else made
 
     def passes(self) -> tuple[Self, Self]:
         """The first forward and backward pass of an iteration, and each later one, as the GPU runs them (`queued`).
@@ -339,14 +339,8 @@ class Workload(Spec):
         The times of the layers are those of the whole batch. Each of the `micro_batches` passes takes that share of the
         GPU's time; the host launches as many kernels in every pass as for the whole batch.
         """
-        if self.micro_batches == 1:
-            made = self.queued()
-            return made, made
-        one = self._times(1 / self.micro_batches, 1.0)
-        if not one.has_host_times:
-            return one, one
-        first, later = one._queued_layers(self.micro_batches)
-        return one.model_copy(update={"layers": first}), one.model_copy(update={"layers": later})
+        one = self if self.micro_batches == 1 else self._times(1 / self.micro_batches, 1.0)
+        return one._queued(self.micro_batches)
 
     def _times(self, factor: float, host_factor: float, rows_factor: float = 1.0) -> Self:
         def times(layer: Layer) -> Layer:

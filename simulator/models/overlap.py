@@ -80,7 +80,7 @@ def union_density(density: float, workers: int, concentration: Overlap = INDEPEN
     if density >= 1:
         return 1.0
     if isinstance(concentration, ScaleMixture):
-        return mixture_density(density, workers, concentration.spread, concentration.core, concentration.silent)
+        return mixture_density(density, workers, concentration)
     if isinstance(concentration, DensityLaw):
         concentration = concentration.concentration(density)
     if concentration <= 0:
@@ -94,22 +94,22 @@ def union_density(density: float, workers: int, concentration: Overlap = INDEPEN
 
 
 @lru_cache(maxsize=4096)
-def mixture_density(density: float, workers: int, spread: float, core: float, silent: float = 0.0) -> float:
-    """K(n)/d of a `ScaleMixture` for the density 0 < rho <= 1 of one worker."""
+def mixture_density(density: float, workers: int, law: ScaleMixture) -> float:
+    """K(n)/d of a law for the density 0 < rho <= 1 of one worker."""
     from scipy.optimize import brentq  # heavy, and only for this law
 
-    sure = core * density
-    left = math.pow(density, silent) - sure
+    sure = law.core * density
+    left = math.pow(density, law.silent) - sure
     rest = (density - sure) / left if left > 0 else 0.0
     if rest <= 0 or rest >= 1:
         return min(1.0, density)
     nodes, weights = _gauss()
 
     def chance(log_threshold: float) -> Floats:
-        q: Floats = np.exp(-np.exp(np.minimum(log_threshold - spread * nodes, 50.0)))
+        q: Floats = np.exp(-np.exp(np.minimum(log_threshold - law.spread * nodes, 50.0)))
         return q
 
-    span = 50.0 + 25.0 * spread
+    span = 50.0 + 25.0 * law.spread
     threshold = float(brentq(lambda t: weigh(weights, chance(t)) - rest, -span, span, xtol=1e-12))
     missed = np.exp(workers * np.log1p(-np.minimum(chance(threshold), 1 - 1e-15)))
     return sure + left * (1 - weigh(weights, missed))

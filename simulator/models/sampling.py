@@ -42,7 +42,6 @@ def random_stream(seed: int, purpose: Purpose, iteration: int) -> np.random.Gene
     return np.random.Generator(np.random.Philox(key=[seed, purpose], counter=[0, 0, iteration, 0]))
 
 
-Counter = npt.NDArray[np.uint64]
 _CHUNK = 2**16
 """Elements whose squares are added up at once, few enough for the processor's cache."""
 _STEP = 0x9E3779B97F4A7C15
@@ -60,11 +59,11 @@ def draw_uniformly(seed: int, iteration: int, worker: Ints, coordinate: Ints) ->
 
 
 @lru_cache(maxsize=64)
-def _counter_of(seed: int, iteration: int) -> Counter:
+def _counter_of(seed: int, iteration: int) -> Hashes:
     return _count_on(_count_on(np.zeros(1, dtype=np.uint64), np.array([seed])), np.array([iteration]))
 
 
-def _count_on(counter: Counter, part: Ints) -> Counter:
+def _count_on(counter: Hashes, part: Ints) -> Hashes:
     return splitmix64(counter + (part.astype(np.uint64) + np.uint64(1)) * np.uint64(_STEP))
 
 
@@ -96,12 +95,11 @@ def mean_of(values: Values | Floats, weight: Floats | None) -> float:
 
 def moments_of(values: Values | Floats, weight: Floats | None, ddof: int = 0) -> tuple[float, float]:
     """The mean, and the variance over all elements that the values (m,) stand for, with sum(w) - `ddof` as divisor."""
+    mean = mean_of(values, weight)
     if weight is None:
-        return mean_of(values, None), float(np.var(values, dtype=float, ddof=ddof))
-    total = math.fsum(weight.tolist())
-    mean = math.fsum((weight * values).tolist()) / total
+        return mean, float(np.var(values, dtype=float, ddof=ddof))
     squares = np.square(values - mean, dtype=float)
-    return mean, math.fsum((weight * squares).tolist()) / (total - ddof)
+    return mean, math.fsum((weight * squares).tolist()) / (math.fsum(weight.tolist()) - ddof)
 
 
 def draw_elements(weight: Floats, count: int, rng: np.random.Generator) -> Ints:

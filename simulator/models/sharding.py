@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 from pydantic import BeforeValidator, Field, model_validator
 
 from simulator.component import Spec, expected
+from simulator.models.curves import Floats
 from simulator.models.exchange import Layout, Round, all_to_all, all_to_all_between_nodes, all_to_all_in_nodes
 from simulator.records import Record
 
@@ -57,7 +58,7 @@ class Level(NamedTuple):
 
     label: str
     width: float
-    pattern: Callable[[tuple[float, ...], Layout], list[Round]]
+    pattern: Callable[[Floats, Layout], list[Round]]
     peers: int
 
 

@@ -70,13 +70,10 @@ class Wiring(Record):
     def instant(self) -> Wiring:
         """These links without latency."""
 
-        def across(src: Ints, dst: Ints) -> Route:
-            return self.across(src, dst)._replace(latency=np.zeros(len(src)))
+        def at_once(route: Callable[[Ints, Ints], Route]) -> Callable[[Ints, Ints], Route]:
+            return lambda src, dst: route(src, dst)._replace(latency=np.zeros(len(src)))
 
-        def inside(src: Ints, dst: Ints) -> Route:
-            return self.inside(src, dst)._replace(latency=np.zeros(len(src)))
-
-        return replace(self, across=across, inside=inside)
+        return replace(self, across=at_once(self.across), inside=at_once(self.inside))
 
     def busiest_links(self, nbytes: Floats, count: int) -> Ints:
         """The links (k,), `count` at most, that use the largest share of their capacity for `nbytes` (L,); none idle.

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal
 
 from simulator.answers import Answer, Interval, in_json, says
 from simulator.bounds import BOUNDS
 from simulator.engine.plan.network_setup import NetworkSetup
-from simulator.engine.plan.phases import PRIMITIVE
 from simulator.engine.plan.prices import Prices, price_steps
 from simulator.engine.refusals import as_input_error
 from simulator.errors import InputError, Problem
 from simulator.fabrics.base import Fabric
 from simulator.hardware.gpu import Gpu
 from simulator.loading.documents import Document, validate_document
-from simulator.models.exchange import AllGather, Communication, Layout, Messages, all_to_all, ring_rounds
+from simulator.models.exchange import PRIMITIVES, AllGather, Communication, Layout, Messages, all_to_all, ring_rounds
 from simulator.prediction.doubts.network import RATE, START_UP, curve_width, links_of, scaled_curve, scaled_links
 from simulator.prediction.doubts.own_error import model_error
 from simulator.prediction.doubts.spread import Response, Spread
@@ -28,7 +27,6 @@ from simulator.units import show_bytes
 Kind = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "point_to_point"]
 SIZES = tuple(float(2**power) for power in range(16, 34))
 """Payloads of a table: 64 KiB to 8 GiB."""
-_STEPS: dict[str, Callable[[float], Communication]] = {name: step for step, name in PRIMITIVE.items()}
 
 
 class CollectiveTime(
@@ -109,7 +107,7 @@ def price_collective(
         responses = tuple(Response(("end", str(place)), (), low, high) for place, (low, high) in enumerate(logs))
         interval = Spread(time, responses).interval()
         ((_, label),) = prices.algorithms
-        algorithm, _, protocol = label.partition(" ") if kind in _STEPS else ("messages", "", "")
+        algorithm, _, protocol = label.partition(" ") if kind in PRIMITIVES else ("messages", "", "")
         covered = [name for name, (_, inside) in prices.curves.items() if inside]
         source = "measured" if covered else "links"
         bus = size / time * (passed * (layout.workers - 1) / layout.workers if passed else 1.0)
@@ -125,7 +123,7 @@ def _step(kind: Kind, size: float, layout: Layout) -> Communication:
         return Messages(kind, (size / layout.workers,), all_to_all)
     if kind == "point_to_point":
         return Messages(kind, (size,), ring_rounds)
-    return AllGather(size / layout.workers) if kind == "all_gather" else _STEPS[kind](size)
+    return AllGather(size / layout.workers) if kind == "all_gather" else PRIMITIVES[kind](size)
 
 
 def _ends(kind: Kind, network: Fabric, layout: Layout) -> Iterator[tuple[Fabric, Fabric]]:
@@ -155,7 +153,7 @@ def _assumed(kind: Kind, network: Fabric, device: str, layout: Layout, library: 
     if curve := network.measured_curve(kind, Nccl.kind, layout):
         low, high = (show_bytes(curve.points[place][0]) for place in (0, -1))
         yield f"{curve.id} was measured from {low} to {high}: within a factor of {curve_width(curve):.3g}"
-    if kind not in _STEPS:
+    if kind not in PRIMITIVES:
         inner = network.node_links(range(layout.gpus_per_node)).latency
         start_ups = [network.latency] * (layout.nodes > 1) + [inner] * (layout.gpus_per_node > 1)
         yield "messages at the links' rate, each with the start-up of its link; those to different workers in turn"

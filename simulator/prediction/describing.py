@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from operator import attrgetter
 
 from simulator.engine.clock.workers import has_too_many_pushes
-from simulator.engine.plan.phases import PRIMITIVE
 from simulator.engine.plan.plan import Plan
 from simulator.fabrics.base import Fabric
+from simulator.models.exchange import PRIMITIVES
 from simulator.models.sharding import AXES, LAYERS
 from simulator.prediction.doubts.collect import sort_warnings
 from simulator.prediction.doubts.doubt import Doubt
@@ -193,8 +193,7 @@ def _fidelity(scenario: Scenario, plan: Plan, uses: Sequence[NetworkUse]) -> Fid
     names = sorted({label for use in uses for _, label in use.algorithms})
     reason += f"; algorithm {', '.join(names) or scenario.topology.kind}"
     by_payload = any(
-        primitive in PRIMITIVE.values() and not prices.reasons.get((primitive, name))
-        for primitive, name in prices.algorithms
+        primitive in PRIMITIVES and not prices.reasons.get((primitive, name)) for primitive, name in prices.algorithms
     )
     if scenario.cluster.network.protocols and by_payload:
         reason += ", protocol by payload: " + ", ".join(

@@ -101,13 +101,13 @@ class Sparsifier(Component, family="sparsifier"):
     for (`block.weight`); those of the package do, or have a reason in `whole_only`.
     """
 
+    alone: ClassVar[bool] = False
+    """Whether what a worker sends and keeps follows from its own gradients, whoever else takes part."""
+
     @property
     def selects_alone(self) -> bool:
-        """Whether what a worker sends and keeps follows from its own gradients, whoever else takes part.
-
-        Replays of some workers are then the rows of one replay of all.
-        """
-        return False
+        """Whether that is so with these parameters: replays of some workers are then the rows of one replay of all."""
+        return self.alone
 
     @property
     def has_residual(self) -> bool:
@@ -257,10 +257,6 @@ class Sparsifier(Component, family="sparsifier"):
         """The communication steps in order, with the kernels between and after them."""
         raise NotImplementedError
 
-    def needs_whole_model(self) -> bool:
-        """Whether elements are selected from all gradients together (`granularity: model`), in one bucket."""
-        return getattr(self, "granularity", "") == "model"
-
     def parts_used(self, workers: int) -> int:
         """Equal parts of the vector from each of which elements are selected by themselves."""
         return 1
@@ -338,7 +334,7 @@ class LocalSelection(Selective):
         unions = by_size(lambda n: n * union_density(wanted[n] / n, workers, concentration), units)
         return Selection(alike(workers, k), math.fsum(unions), k, self.target(bucket.numel))
 
-    def topk_kernels(self, bucket: Bucket) -> list[Compute]:
+    def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Exact Top-k of each unit: residual add, absolute value and top-k, clearing of the selected elements."""
         units = self.unit_sizes(bucket)
         return [
@@ -346,3 +342,7 @@ class LocalSelection(Selective):
             per_call("topk", units, 0),
             per_call("residual_clear", tuple(self.counts(bucket).tolist()), 1),
         ]
+
+    def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
+        """All-gather of values and of indices at the largest count; pairs to and from servers."""
+        return pairs_gathered(selection, bucket, len(self.units(bucket)), workers, style)

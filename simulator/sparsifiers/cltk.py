@@ -51,7 +51,7 @@ class CLTK(LocalSelection, kind="cltk"):
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Top-k of each unit with error feedback; the filter is another pass over the residual."""
-        kernels = self.topk_kernels(bucket)
+        kernels = super().compute(selection, bucket, workers)
         if self.beta != 1:
             kernels.append(per_call("elementwise", self.unit_sizes(bucket), 2))
         return kernels

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -31,8 +32,8 @@ class Compressor(Sparsifier):
     decode_calls: ClassVar[int] = 3
     """Framework calls that decode a tensor of one worker and add it to the sum."""
 
-    def encoding(self) -> list[tuple[str, int]]:
-        """The kernels that encode a tensor, in order, each with its framework calls."""
+    def encoding(self) -> Sequence[tuple[str, int] | tuple[str, int, int]]:
+        """The kernels that encode a tensor, in order, each with its framework calls, and reads of the host if any."""
         raise NotImplementedError
 
     def accumulate(self, state: State, block: Block) -> Values:
@@ -82,7 +83,8 @@ class Compressor(Sparsifier):
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Error feedback, and the kernels of `encoding`."""
-        return [*self.before(bucket), *(per_call(kernel, bucket.sizes, calls) for kernel, calls in self.encoding())]
+        encode = [per_call(name, bucket.sizes, calls, reads=sum(reads)) for name, calls, *reads in self.encoding()]
+        return [*self.before(bucket), *encode]
 
     def before(self, bucket: Bucket) -> list[Compute]:
         """The kernels of error feedback: the residual is added first, the decoded values are subtracted last."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from statistics import NormalDist
 from typing import Any, ClassVar
 
@@ -135,15 +136,11 @@ class Dgc(EstimatedThreshold, kind="dgc"):
         """At most k magnitudes at or above the sampled threshold."""
         if block.sampled:
             return self._choose_of_sample(u, block)
+        return self.searched(u, block, partial(self._search, block.iteration))
 
-        def search(unit: Unit) -> tuple[Mask, float]:
-            rng = np.random.default_rng([self.seed, block.iteration, unit.worker, unit.number])
-            return self._sampled_search(unit, rng)
-
-        return self.searched(u, block, search)
-
-    def _sampled_search(self, unit: Unit, rng: np.random.Generator) -> tuple[Mask, float]:
+    def _search(self, iteration: int, unit: Unit) -> tuple[Mask, float]:
         """The mask (m,) of one unit, and the passes over it."""
+        rng = np.random.default_rng([self.seed, iteration, unit.worker, unit.number])
         magnitudes, n, k = np.abs(unit.values), unit.numel, unit.k
         stride = self.stride(n, self.sampled(n))
         sample = magnitudes[int(rng.integers(stride)) :: stride]

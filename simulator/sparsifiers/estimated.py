@@ -8,11 +8,11 @@ from typing import ClassVar
 import numpy as np
 
 from simulator.models.curves import Floats
-from simulator.models.exchange import Bucket, Compute, Selection, Step
+from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.gradients import Block, Choice, Mask, Values
 from simulator.models.sampling import count_at
 from simulator.records import Record
-from simulator.sparsifiers.base import LocalSelection, Style, pairs_gathered, per_call, split_evenly
+from simulator.sparsifiers.base import LocalSelection, per_call, split_evenly
 
 
 class Unit(Record):
@@ -33,34 +33,34 @@ class Unit(Record):
         return count_at(np.flatnonzero(mask), self.weight)
 
 
-Search = Callable[[Unit], tuple[Mask, float]]
-"""The selection of one worker in one unit: the mask (m,), and the passes over the unit."""
+Search = Callable[[Unit], tuple[Mask, float] | tuple[Mask, float, bool]]
+"""The selection of one worker in one unit: the mask (m,), the passes over the unit, and whether it converged, if it may
+not."""
 
 
 class EstimatedThreshold(LocalSelection):
     """Base of methods that find a threshold for about k elements in a few passes over the vector."""
 
+    alone: ClassVar[bool] = True
+
     statistics_read: ClassVar[int] = 0
     """How many statistics of a unit the host waits for, to compute the threshold from them."""
-
-    @property
-    def selects_alone(self) -> bool:
-        """By a threshold of its own."""
-        return True
 
     def searched(self, u: Values, block: Block, search: Search) -> Choice:
         """What `search` selects in every unit of every worker; zeros are never sent.
 
         `passes` are those of each worker, as multiples of the bucket's length.
         """
-        found, looked = u != 0, np.zeros(len(u))
+        found, looked, converged = u != 0, np.zeros(len(u)), list[bool]()
         for number, (unit, n) in enumerate(block.units(self.granularity)):
             weight = block.weight_of(unit)
             for worker, values in enumerate(u[:, unit]):
-                mask, passes = search(Unit(values, weight, self.wanted(n), n, worker, number))
+                mask, passes, *ended = search(Unit(values, weight, self.wanted(n), n, worker, number))
                 found[worker, unit] &= mask
                 looked[worker] += passes * n
-        return Choice([np.flatnonzero(own) for own in found], passes=looked / block.numel)
+                converged += ended
+        detail = {"converged": float(np.mean(converged))} if converged else {}
+        return Choice([np.flatnonzero(own) for own in found], passes=looked / block.numel, detail=detail)
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Residual add; two statistics; per pass compare, compaction and count; gather and clear."""
@@ -73,10 +73,6 @@ class EstimatedThreshold(LocalSelection):
             per_call("gather", selected, 1),
             per_call("residual_clear", selected, 2),
         ]
-
-    def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
-        """All-gather of values and of indices at the largest count; pairs to and from servers."""
-        return pairs_gathered(selection, bucket, len(self.units(bucket)), workers, style)
 
 
 def scans(units: tuple[float, ...], passes: float, launches: int) -> Compute:

@@ -32,9 +32,8 @@ class GaussianK(EstimatedThreshold, kind="gaussiank"):
     def choose(self, u: Values, block: Block, state: State) -> Choice:
         """All |u| above the threshold of the last pass."""
         z = -NormalDist().inv_cdf(self.density / 2)
-        converged = []
 
-        def search(unit: Unit) -> tuple[Mask, float]:
+        def search(unit: Unit) -> tuple[Mask, float, bool]:
             # A single element has no deviation: its threshold starts at its own value and is then halved.
             alone = len(unit.values) < 2
             of = unit.values, unit.weight
@@ -48,9 +47,6 @@ class GaussianK(EstimatedThreshold, kind="gaussiank"):
                 count = unit.count(mask)
                 low, high = 3 * count < 2 * k, 3 * count > 4 * k
                 threshold *= 0.5 if low else 1.5 if high else 1.0
-            converged.append(not (low or high))
-            return mask, passes
+            return mask, passes, not (low or high)
 
-        choice = self.searched(u, block, search)
-        choice.detail = {"converged": float(np.mean(converged))}
-        return choice
+        return self.searched(u, block, search)

@@ -74,10 +74,6 @@ class GTopK(LocalSelection, kind="gtopk"):
                 mine[np.flatnonzero(zeros)[: self.wanted(n) - np.count_nonzero(mine)]] = True
         return np.where(survive, sums, np.float32(0)), survive
 
-    def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
-        """Top-k of each unit, with error feedback."""
-        return self.topk_kernels(bucket)
-
     def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
         """The tree with its merges on the host; then the result is written and the rest put back into the residual."""
         self._check(workers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import (
@@ -118,23 +118,13 @@ Steps = tuple[list[Compute], list[Step]]
 """Kernels of the selection before anything is sent, then the exchange with the kernels between and after it."""
 
 
-class ReleasedCode(Protocol):
-    """What an implementation starts from: the steps of a method's released code, as the method names them."""
-
-    def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
-        """The kernels of the selection, before anything is sent."""
-
-    def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
-        """The communication steps in order, with the kernels between and after them."""
-
-
 class Implementation(Record):
     """One way in which software carries out a method: `label` in words, `source` with its year."""
 
     label: str
     source: str
 
-    def steps(self, member: ReleasedCode, selection: Selection, bucket: Bucket, workers: int, style: Style) -> Steps:
+    def steps(self, member: Any, selection: Selection, bucket: Bucket, workers: int, style: Style) -> Steps:
         """The steps of a bucket: here those that the member names, which are its released code's."""
         chosen = member.compute(selection, bucket, workers)
         return chosen, member.exchange(selection, bucket, workers, style)
@@ -149,7 +139,7 @@ class FusedImplementation(Implementation):
     what anyone has measured.
     """
 
-    def steps(self, member: ReleasedCode, selection: Selection, bucket: Bucket, workers: int, style: Style) -> Steps:
+    def steps(self, member: Any, selection: Selection, bucket: Bucket, workers: int, style: Style) -> Steps:
         """The member's steps, fused."""
         chosen = [_fused(item) for item in member.compute(selection, bucket, workers)]
         exchange: list[Step] = []
@@ -157,7 +147,12 @@ class FusedImplementation(Implementation):
             last = exchange[-1] if exchange else None
             if isinstance(step, Compute):
                 exchange.append(_fused(step))
-            elif isinstance(step, AllGather) and isinstance(last, AllGather) and _joins(last, step):
+            elif (
+                isinstance(step, AllGather)
+                and isinstance(last, AllGather)
+                and last.padded == step.padded
+                and not (last.counts or step.counts)
+            ):
                 exchange[-1] = AllGather(_added(last, step, workers), last.padded)
             else:
                 exchange.append(step)
@@ -173,10 +168,6 @@ def _fused(item: Compute) -> Compute:
     if not item.elements:
         return item
     return Compute(item.kernel, (item.times * math.fsum(item.elements),), 1, item.phase)
-
-
-def _joins(first: AllGather, second: AllGather) -> bool:
-    return first.padded == second.padded and not (first.counts or second.counts)
 
 
 def _added(first: AllGather, second: AllGather, workers: int) -> float | tuple[float, ...]:
@@ -230,7 +221,7 @@ class GraphImplementation(Implementation):
     ahead: tuple[str, ...] = ()
     rounds: Callable[[Any, int], float] | None = None
 
-    def steps(self, member: ReleasedCode, selection: Selection, bucket: Bucket, workers: int, style: Style) -> Steps:
+    def steps(self, member: Any, selection: Selection, bucket: Bucket, workers: int, style: Style) -> Steps:
         """The operations of every tensor, with the bytes of the member's own exchange."""
         rows = bucket.rows or (None,) * len(bucket.pieces)
         pieces = [n for n, own in zip(bucket.pieces, rows, strict=True) if own is None]
@@ -257,7 +248,7 @@ class GraphImplementation(Implementation):
             sent += self._arrays([step for step in steps if not isinstance(step, Compute)], share, workers)
         return chosen, [*sent, *(replace(item, phase="combine") for item in combined)]
 
-    def _loop(self, member: ReleasedCode, numel: int) -> list[Compute]:
+    def _loop(self, member: Any, numel: int) -> list[Compute]:
         """The kernels of the loop over one tensor."""
         rounds = round(self.rounds(member, numel)) if self.rounds else 0
         return _operations((float(numel),), self.LOOP * rounds, reads=self.LOOP_READS * rounds)
@@ -287,13 +278,11 @@ def _host_operations(sizes: tuple[float, ...], count: float, times: int = 1) -> 
 
 def _scaled(step: S, share: float) -> S:
     """A share of the bytes of a step."""
-    named = [name for name in step.__struct_fields__ if name in ("nbytes", "push_nbytes", "pull_nbytes")]
-    changed: dict[str, Any] = {name: _times(getattr(step, name), share) for name in named}
+    changed: dict[str, Any] = {}
+    for name in {"nbytes", "push_nbytes", "pull_nbytes"}.intersection(step.__struct_fields__):
+        nbytes = getattr(step, name)
+        changed[name] = tuple(share * each for each in nbytes) if isinstance(nbytes, tuple) else share * nbytes
     return replace(step, **changed)
-
-
-def _times(nbytes: float | tuple[float, ...], share: float) -> float | tuple[float, ...]:
-    return tuple(share * item for item in nbytes) if isinstance(nbytes, tuple) else share * nbytes
 
 
 def grace(**counts: Any) -> GraphImplementation:

@@ -36,15 +36,11 @@ class OmniReduce(LocalSelection, kind="omnireduce"):
     - `block_size`: b, elements of a block.
     """
 
+    alone: ClassVar[bool] = True
     whole_only: ClassVar[str] = "it sends blocks of elements in a row"
 
     block_size: int = Field(default=256, ge=1, le=2**20)
     clustering: Concentration | None = None
-
-    @property
-    def selects_alone(self) -> bool:
-        """By its own Top-k, whatever the others send."""
-        return True
 
     def choose(self, u: Values, block: Block, state: State) -> Choice:
         """The Top-k, and the blocks that contain its elements."""
@@ -73,7 +69,8 @@ class OmniReduce(LocalSelection, kind="omnireduce"):
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Top-k with error feedback, one pass that marks the non-zero blocks, and a copy of them."""
         d, sent = float(bucket.numel), float(selection.selected.mean())
-        return [*self.topk_kernels(bucket), per_call("norm", (d,), 1), per_call("copy", (sent,), 1)]
+        selected = super().compute(selection, bucket, workers)
+        return [*selected, per_call("norm", (d,), 1), per_call("copy", (sent,), 1)]
 
     def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
         """Push and pull of blocks; among peers every worker is the aggregator of one part."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from simulator.models.curves import Floats
-from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.gradients import Values
 from simulator.models.sampling import mean_of
-from simulator.sparsifiers.base import per_call
 from simulator.sparsifiers.compressor import SCALE_BYTES, Compressor, packed
 
 
@@ -39,10 +38,6 @@ class OneBit(Compressor, kind="onebit"):
         """The codes, packed over the bucket; two means per tensor."""
         return packed(sum(pieces), self.bits), float(2 * SCALE_BYTES * len(pieces))
 
-    def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
+    def encoding(self) -> Sequence[tuple[str, int] | tuple[str, int, int]]:
         """Both means (14 calls and 4 reads per tensor), the codes (two calls, four with packing)."""
-        return [
-            *self.before(bucket),
-            per_call("statistics", bucket.sizes, 14, reads=4),
-            per_call("quantise", bucket.sizes, 4 if self.bits == 1 else 2),
-        ]
+        return ("statistics", 14, 4), ("quantise", 4 if self.bits == 1 else 2)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from simulator.bounds import Seed
 from simulator.models.exchange import Bucket, Compute, Selection, Step
 from simulator.models.gradients import Block, Choice, State, Values
 from simulator.models.overlap import Overlap
-from simulator.sparsifiers.base import LocalSelection, Style, pairs_gathered, per_call, sum_step
+from simulator.sparsifiers.base import LocalSelection, Style, per_call, sum_step
 
 
 class RandomK(LocalSelection, kind="randomk"):
@@ -20,13 +22,10 @@ class RandomK(LocalSelection, kind="randomk"):
     - `seed`: of the draws.
     """
 
+    alone: ClassVar[bool] = True
+
     shared_seed: bool = True
     seed: Seed = 0
-
-    @property
-    def selects_alone(self) -> bool:
-        """By draws, which a shared seed makes the same for all."""
-        return True
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """K = k with a shared seed, otherwise independent draws, for any gradients."""
@@ -62,8 +61,7 @@ class RandomK(LocalSelection, kind="randomk"):
 
     def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
         """All-reduce of k values with a shared seed, otherwise pairs."""
-        units = len(self.units(bucket))
         if not self.shared_seed:
-            return pairs_gathered(selection, bucket, units, workers, style)
+            return super().exchange(selection, bucket, workers, style)
         nbytes = bucket.value_bytes * selection.largest
         return [sum_step(nbytes, style), per_call("scatter_add", tuple(self.counts(bucket)), 1, "combine")]

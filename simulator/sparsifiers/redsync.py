@@ -51,9 +51,8 @@ class RedSync(EstimatedThreshold, kind="redsync"):
 
     def choose(self, u: Values, block: Block, state: State) -> Choice:
         """All |u| above the threshold that was tried last."""
-        converged = []
 
-        def search(unit: Unit) -> tuple[Mask, float]:
+        def search(unit: Unit) -> tuple[Mask, float, bool]:
             magnitudes, k = np.abs(unit.values), unit.k
             mean, low, high, passes, inside = mean_of(magnitudes, unit.weight), 0.0, 1.0, 0, False
             reach = float(magnitudes.max()) - mean
@@ -64,9 +63,6 @@ class RedSync(EstimatedThreshold, kind="redsync"):
                 count = unit.count(mask)
                 inside = k < count < 2 * k
                 low, high = (low, middle) if 2 * count < k else (middle, high)
-            converged.append(inside)
-            return mask, passes
+            return mask, passes, inside
 
-        choice = self.searched(u, block, search)
-        choice.detail = {"converged": float(np.mean(converged))}
-        return choice
+        return self.searched(u, block, search)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 from pydantic import Field
 
@@ -25,8 +23,6 @@ class Sketch(Compressor, kind="sketch"):
     """
 
     bins: int = Field(default=64, ge=2, le=65536)
-
-    decode_calls: ClassVar[int] = 3
 
     def decoded(self, values: Values, weight: Floats | None) -> Floats:
         """The mean of each value's bin; of a sample, quantiles and means of what it stands for."""

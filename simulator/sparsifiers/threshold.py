@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -11,11 +12,11 @@ from simulator.bounds import Magnitude
 from simulator.models.exchange import AllGather, Bucket, Compute, Selection, Step
 from simulator.models.gradients import Block, Choice, State, Values, find_above
 from simulator.models.overlap import Overlap
+from simulator.records import replace
 from simulator.sparsifiers.base import (
     COUNT_BYTES,
     LocalSelection,
     Style,
-    pairs_gathered,
     per_call,
 )
 from simulator.units import Density
@@ -31,14 +32,11 @@ class Threshold(LocalSelection, kind="threshold"):
     largest.
     """
 
+    alone: ClassVar[bool] = True
+
     threshold: Magnitude | None = None
     selected_density: Density | None = None
     padding: float = Field(default=1.0, ge=1, le=1e6)
-
-    @property
-    def selects_alone(self) -> bool:
-        """By the threshold alone."""
-        return True
 
     def counts(self, bucket: Bucket) -> np.ndarray:
         """Expected count of each unit at `selected_density`."""
@@ -48,7 +46,7 @@ class Threshold(LocalSelection, kind="threshold"):
         """The mean count for every worker; the largest count is `padding` times the mean."""
         even = super().expect(bucket, workers, concentration)
         largest = min(float(bucket.numel), self.padding * even.largest)
-        return Selection(even.selected, even.aggregated, largest, self.density * bucket.numel)
+        return replace(even, largest=largest)
 
     def choose(self, u: Values, block: Block, state: State) -> Choice:
         """All |u| at or above the fixed threshold."""
@@ -66,9 +64,9 @@ class Threshold(LocalSelection, kind="threshold"):
 
     def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
         """Counts, then padded pairs; every unit of every worker is cut to its count before the scatter-add."""
-        units = len(self.units(bucket))
         if style == "push_pull":
-            return pairs_gathered(selection, bucket, units, workers, style)
+            return super().exchange(selection, bucket, workers, style)
+        units = len(self.units(bucket))
         per_unit = (selection.largest / units,) * (units * workers)
         return [
             AllGather(float(COUNT_BYTES), counts=True),

@@ -9,7 +9,7 @@ from pydantic import field_validator
 from simulator.component import expected
 from simulator.models.exchange import AllGather, AllReduce, Bucket, Compute, Selection, Step
 from simulator.models.gradients import Block, Choice, State, Values, join_places
-from simulator.sparsifiers.base import LocalSelection, Style, pairs_gathered, per_call, split_evenly
+from simulator.sparsifiers.base import LocalSelection, Style, per_call, split_evenly
 
 
 class TopK(LocalSelection, kind="topk"):
@@ -44,15 +44,11 @@ class TopK(LocalSelection, kind="topk"):
         union = [join_places(chosen, u.shape[1])] * len(u) if self.exchange_by == "union_all_reduce" else None
         return Choice(chosen, union, counts=self.top_counts(block))
 
-    def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
-        """Top-k of each unit, with error feedback."""
-        return self.topk_kernels(bucket)
-
     def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
         """All-gather of pairs, or of indices with an all-reduce at the union; with servers push and pull of pairs."""
-        units = len(self.units(bucket))
         if style == "push_pull" or self.exchange_by == "all_gather":
-            return pairs_gathered(selection, bucket, units, workers, style)
+            return super().exchange(selection, bucket, workers, style)
+        units = len(self.units(bucket))
         total, union = float(selection.selected.sum()), selection.aggregated
         return [
             AllGather(tuple(bucket.long_index_bytes * selection.selected)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -32,13 +32,10 @@ class Zen(LocalSelection, kind="zen"):
     - `seed`: of the hash.
     """
 
+    alone: ClassVar[bool] = True
+
     pull: Literal["hash_bitmap", "coo"] = "hash_bitmap"
     seed: int = Field(default=0, ge=0, lt=2**32)
-
-    @property
-    def selects_alone(self) -> bool:
-        """By its own Top-k; only the aggregators depend on who takes part."""
-        return True
 
     def choose(self, u: Values, block: Block, state: State) -> Choice:
         """The Top-k of every worker; nothing else is lost."""
@@ -62,7 +59,8 @@ class Zen(LocalSelection, kind="zen"):
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Top-k with error feedback, and hashing of the selected elements."""
-        return [*self.topk_kernels(bucket), per_call("hash", (float(selection.selected.mean()),), 1)]
+        hashed = per_call("hash", (float(selection.selected.mean()),), 1)
+        return [*super().compute(selection, bucket, workers), hashed]
 
     def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
         """Push of pairs, sums, pull of the sums with bitmap or indices, and writing them."""

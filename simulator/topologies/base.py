@@ -12,15 +12,15 @@ from simulator.component import Component, expected
 from simulator.hardware.machine import Machine
 from simulator.models.curves import Floats
 from simulator.models.exchange import (
+    PRIMITIVE,
+    PRIMITIVES,
     AllGather,
-    AllReduce,
-    Broadcast,
     Bucket,
     Communication,
     Ints,
     Layout,
+    Messages,
     PushPull,
-    ReduceScatter,
     Round,
     send,
 )
@@ -96,18 +96,9 @@ class Topology(Component, Carrier, family="topology"):
         """The number of each bucket by which servers may be chosen; `names` are those of the tensors."""
         return [bucket.index for bucket in buckets]
 
-    @property
-    def works_in_order(self) -> bool:
-        """Whether, between two places, exchanges that were handed over earlier go first in all of their phases.
-
-        The parameter `in_order` of those that have it.
-        """
-        return bool(getattr(self, "in_order", False))
-
-    @property
-    def sums_in_nodes(self) -> bool:
-        """Whether GPUs of a node sum their gradients before they are pushed: `local_aggregation`, where it is there."""
-        return bool(getattr(self, "local_aggregation", False))
+    def has(self, name: str) -> bool:
+        """Whether it has a parameter of this name, and it is on."""
+        return bool(getattr(self, name, False))
 
     def layout(self, nodes: int, gpus_per_node: int) -> Layout:
         """The workers and servers that take part on a cluster."""
@@ -134,27 +125,19 @@ class Topology(Component, Carrier, family="topology"):
 
     def rounds(self, step: Communication, layout: Layout, slot: int = 0) -> list[Rounds]:
         """The phases of one step; `slot` is the bucket's number among `slots`, by which servers may be chosen."""
-        one = np.array([0.0])
-        match step:
-            case AllReduce(nbytes):
-                return [self.all_reduce(one + nbytes, layout)]
-            case AllGather():
-                return [self.all_gather(step.sizes(layout.workers)[None, :], layout)]
-            case ReduceScatter(nbytes):
-                return [self.reduce_scatter(one + nbytes, layout)]
-            case Broadcast(nbytes):
-                return [self.broadcast(one + nbytes, layout)]
-            case PushPull(push, pull):
-                return self.push_pull(one + push, one + pull, layout, slot)
-        return [self.as_sent(step.pattern(step.nbytes, layout))]
+        if isinstance(step, PushPull):
+            return self.push_pull(np.array([step.push_nbytes]), np.array([step.pull_nbytes]), layout, slot)
+        if isinstance(step, Messages):
+            return [self.as_sent(step.rounds(layout))]
+        payload = step.sizes(layout.workers)[None] if isinstance(step, AllGather) else np.array([step.nbytes])
+        return [getattr(self, PRIMITIVE[type(step)])(payload, layout)]
 
     @classmethod
     def primitives(cls) -> list[str]:
         """The primitives that it has, by the names of their functions."""
-        sums = ["all_reduce", "all_gather", "reduce_scatter", "broadcast"]
         if cls.collective is not Topology.collective:
-            return sums
-        return [name for name in (*sums, "push_pull") if getattr(cls, name) is not getattr(Topology, name)]
+            return [*PRIMITIVES]
+        return [name for name in (*PRIMITIVES, "push_pull") if getattr(cls, name) is not getattr(Topology, name)]
 
     def _cannot(self, primitive: str) -> Exception:
         able = ", ".join(self.primitives()) or "no primitive"
@@ -175,16 +158,14 @@ def ring_pass(members: Ints, nbytes: Floats, repeat: int) -> Rounds:
 
 def ring_gather(members: Ints, sizes: Floats) -> Rounds:
     """Ring all-gather of blocks of `sizes` (b, m): in round t, member i sends the block of member i - t."""
-    if len(members) < 2:
-        return []
-    if np.all(sizes == sizes[:, :1]):
-        return ring_pass(members, sizes[:, :1], len(members) - 1)
     return pass_blocks(members, sizes, range(len(members) - 1))
 
 
 def pass_blocks(members: Ints, sizes: Floats, turns: range) -> Rounds:
     """In each of these turns t member i of a ring sends the block of member i - t; raises an expected-error for blocks
     that would fill the memory."""
+    if np.all(sizes == sizes[:, :1]):
+        return ring_pass(members, sizes[:, :1], len(turns))
     refuse_blocks(sizes.size, len(turns))
     destination = shift(members)
     return [Round(members, destination, np.roll(sizes, t, axis=1)) for t in turns]

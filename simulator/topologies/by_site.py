@@ -13,7 +13,7 @@ from simulator.bounds import Count
 from simulator.component import expected
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout, Round, send
-from simulator.topologies.base import Rounds, Topology, pass_blocks, ring_gather, ring_pass
+from simulator.topologies.base import Rounds, Topology, pass_blocks, ring_gather
 from simulator.topologies.hierarchical import exchange_across
 
 Sizes = Count | tuple[Count, ...]
@@ -97,11 +97,7 @@ class BySite(Topology, kind="by_site"):
 def _collect(groups: Sequence[Ints], nbytes: Floats) -> Rounds:
     """Sums over a site at its heads: a reduce-scatter on a ring, then each group's parts at its first member."""
     blocks = _blocks(groups, nbytes)
-    members, count = np.concatenate(groups), blocks.shape[1]
-    if np.all(blocks == blocks[:, :1]):
-        ring = ring_pass(members, blocks[:, :1], count - 1)
-    else:
-        ring = pass_blocks(members, blocks, range(1, count))
+    ring = pass_blocks(np.concatenate(groups), blocks, range(1, blocks.shape[1]))
     return [*ring, *_between_heads_and_groups(groups, blocks, collect=True)]
 
 

@@ -51,10 +51,7 @@ class Gloo(Topology, kind="gloo"):
         if p < 2:
             return []
         first = self._first_half(half) if self.start == "one_late" else ring_pass(np.arange(p), half, 1)
-        if np.all(half == half[:, :1]):
-            between = ring_pass(np.arange(p), nbytes, p - 2)
-        else:
-            between = pass_blocks(np.arange(p), np.roll(half, -1, axis=1) + half, range(1, p - 1))
+        between = pass_blocks(np.arange(p), np.roll(half, -1, axis=1) + half, range(1, p - 1))
         return [*first, *between, _pass_on(np.roll(half, p - 2, axis=1))]
 
     def _first_half(self, half: Floats) -> Rounds:

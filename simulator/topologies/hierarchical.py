@@ -46,15 +46,13 @@ class Hierarchical(Topology, kind="hierarchical"):
 
     def all_reduce(self, nbytes: Floats, layout: Layout) -> Rounds:
         """Reduce-scatter inside, all-reduce across, all-gather inside."""
-        inside = rings_in_nodes(nbytes, layout)
-        return [*inside, *self._across("all_reduce", self._shares(nbytes, layout), layout), *inside]
+        inside, g = rings_in_nodes(nbytes, layout), layout.gpus_per_node
+        return [*inside, *self._across("all_reduce", [nbytes / g] * g, layout), *inside]
 
     def reduce_scatter(self, nbytes: Floats, layout: Layout) -> Rounds:
         """Reduce-scatter inside, then of the parts across."""
-        return [
-            *rings_in_nodes(nbytes, layout),
-            *self._across("reduce_scatter", self._shares(nbytes, layout), layout),
-        ]
+        inside, g = rings_in_nodes(nbytes, layout), layout.gpus_per_node
+        return [*inside, *self._across("reduce_scatter", [nbytes / g] * g, layout)]
 
     def all_gather(self, nbytes: Floats, layout: Layout) -> Rounds:
         """All-gather across the nodes among equal ranks, then all-gather inside of what each rank holds."""
@@ -78,8 +76,3 @@ class Hierarchical(Topology, kind="hierarchical"):
         return exchange_across(
             self.inter, primitive, payloads, np.arange(layout.workers).reshape(-1, g).T[: len(payloads)]
         )
-
-    @staticmethod
-    def _shares(nbytes: Floats, layout: Layout) -> list[Floats]:
-        """Bytes that each rank of a node holds after the reduce-scatter inside."""
-        return [nbytes / layout.gpus_per_node] * layout.gpus_per_node

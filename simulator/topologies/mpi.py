@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from simulator.component import expected
@@ -13,11 +12,11 @@ from simulator.errors import suggest_nearest
 from simulator.hardware.machine import Machine
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout, Round
+from simulator.models.groups import group_by
+from simulator.models.largest import Mask
 from simulator.topologies.base import Rounds, Subset, Topology
 from simulator.topologies.mpi_algorithms import ALGORITHMS, Library, choose
 from simulator.units import Bytes
-
-Mask = npt.NDArray[np.bool_]
 
 
 def alike_payloads(rounds: Rounds, count: int, limit: float) -> list[Ints]:
@@ -25,10 +24,8 @@ def alike_payloads(rounds: Rounds, count: int, limit: float) -> list[Ints]:
     if not rounds:
         return [np.arange(count)]
     above = np.concatenate([item.nbytes > limit for item in rounds], axis=1)
-    groups: dict[bytes, list[int]] = {}
-    for number, row in enumerate(np.packbits(above, axis=1)):
-        groups.setdefault(row.tobytes(), []).append(number)
-    return [np.array(members) for members in groups.values()]
+    rows = np.packbits(above, axis=1)
+    return [np.array(members) for members in group_by(range(count), lambda number: rows[number].tobytes()).values()]
 
 
 def with_rendezvous(rounds: Rounds, limit: float, queue: float | None) -> Rounds:
@@ -46,20 +43,20 @@ def with_rendezvous(rounds: Rounds, limit: float, queue: float | None) -> Rounds
             continue
         asking = Round(item.src[large], item.dst[large], np.zeros((len(item.nbytes), int(large.sum()))))
         at_once = [asking, asking.backwards(), Round(item.src, item.dst, item.nbytes)]
-        later = at_once if queue is None else _behind_data(item, large, asking, queue)
+        later = (queue is not None and _behind_data(item, large, asking, queue)) or at_once
         for turn in range(item.repeat):
             made += at_once if number == turn == 0 else later
     return made
 
 
 def _behind_data(item: Round, large: Mask, asking: Round, queue: float) -> Rounds:
-    """One round, in which every second answer waits behind the data of the worker that answers.
+    """One round, in which every second answer waits behind the data of the worker that answers; empty if none does.
 
     The workers whose data are first send a part of them; then they answer those that send to them, whose data follow.
     """
     late = _answered_late(item, large)
     if not late.any():
-        return [asking, asking.backwards(), Round(item.src, item.dst, item.nbytes)]
+        return []
     places = int(max(item.src.max(), item.dst.max())) + 1
     two_way = np.isin(item.dst * places + item.src, item.src * places + item.dst)
     queued = np.minimum(item.nbytes, queue)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
@@ -58,17 +59,11 @@ def knomial_parents(workers: int, radix: int = RADIX) -> Ints:
 
 def down(parents: Ints, nbytes: Floats) -> Rounds:
     """Broadcast down the tree with these parents of workers 1 ... p-1, to all children at once; one round a level."""
-    depth = np.zeros(len(parents) + 1, dtype=np.int64)
-    for _ in range(len(parents)):
-        deeper = depth[parents] + 1
-        if np.array_equal(deeper, depth[1:]):
-            break
-        depth[1:] = deeper
-    rounds = []
-    for level in range(1, int(depth.max(initial=0)) + 1):
-        children = np.flatnonzero(depth == level)
-        rounds.append(send(parents[children - 1], children, nbytes[:, None]))
-    return rounds
+    depth = [0]
+    for parent in parents.tolist():
+        depth.append(depth[parent] + 1)
+    levels = [np.flatnonzero(np.array(depth) == level) for level in range(1, max(depth) + 1)]
+    return [send(parents[children - 1], children, nbytes[:, None]) for children in levels]
 
 
 def up(parents: Ints, nbytes: Floats) -> Rounds:
@@ -218,115 +213,89 @@ Library = Literal["open_mpi", "mpich"]
 averages of measurements on several clusters. MPICH: src/mpi/coll, v3.4 (2021), with the switch points of its control
 variables (MPIR_CVAR_ALLREDUCE_SHORT_MSG_SIZE and others); its rules are those of Thakur, Rabenseifner and Gropp (2005).
 """
-ANY = 2**62
 
 
 class Rule(NamedTuple):
     """For fewer than `workers`: the algorithm below each of `bounds` (bytes, rising), and the one from the last on."""
 
-    workers: int
+    workers: float
     bounds: tuple[int, ...]
     algorithms: tuple[str, ...]
 
 
-def _rule(workers: int, text: str) -> Rule:
-    """A rule from its algorithms, with the bound between each two."""
-    words = text.split()
-    return Rule(workers, tuple(int(word) for word in words[1::2]), tuple(words[::2]))
+def _rules(text: str) -> dict[str, list[Rule]]:
+    """The rules of each primitive, one a line: the workers, and the algorithms with the bound between each two."""
+    made = defaultdict[str, list[Rule]](list)
+    for primitive, workers, *words in map(str.split, text.splitlines()):
+        made[primitive].append(Rule(float(workers), tuple(map(int, words[1::2])), tuple(words[::2])))
+    return dict(made)
 
 
-_OPEN_MPI = {
-    "all_reduce": (
-        _rule(
-            4,
-            "ring 8 recursive_doubling 4096 ring 8192 recursive_doubling 16384 ring 65536 segmented_ring 262144 "
-            "rabenseifner",
-        ),
-        _rule(8, "ring 16 recursive_doubling 8192 rabenseifner"),
-        _rule(16, "recursive_doubling 8192 rabenseifner"),
-        _rule(32, "segmented_ring 64 recursive_doubling 4096 rabenseifner"),
-        _rule(64, "segmented_ring 128 rabenseifner"),
-        _rule(128, "recursive_doubling 262144 rabenseifner"),
-        _rule(256, "reduce_broadcast 131072 recursive_doubling 262144 rabenseifner"),
-        _rule(512, "reduce_broadcast 4096 rabenseifner"),
-        _rule(2048, "reduce_broadcast 2048 recursive_doubling 16384 rabenseifner"),
-        _rule(4096, "reduce_broadcast 2048 segmented_ring 4096 recursive_doubling 16384 rabenseifner"),
-        _rule(ANY, "reduce_broadcast 2048 segmented_ring 16384 recursive_doubling 32768 rabenseifner"),
-    ),
-    "broadcast": (
-        _rule(
-            4,
-            "pipeline 32 binary 256 pipeline 512 knomial 1024 linear 32768 binary 131072 chain 262144 linear 524288 "
-            "binomial 1048576 binary",
-        ),
-        _rule(8, "binary 64 binomial 128 binary 2048 binomial 8192 linear 1048576 chain"),
-        _rule(16, "knomial 8 binary 64 knomial 4096 binary 16384 binomial 32768 linear"),
-        _rule(32, "knomial 4096 binomial 1048576 scatter_all_gather"),
-        _rule(64, "binomial 2048 knomial"),
-        _rule(128, "knomial"),
-        _rule(256, "binomial 2 binary 16384 linear 32768 binary 65536 knomial"),
-        _rule(1024, "knomial 16384 split_binary 32768 knomial"),
-        _rule(2048, "knomial 524288 scatter_all_gather"),
-        _rule(4096, "knomial 262144 scatter_all_gather"),
-        _rule(ANY, "knomial 8192 binary 16384 knomial 262144 scatter_all_gather"),
-    ),
-    "reduce": (
-        _rule(
-            4,
-            "rabenseifner 8 binary 16 pipeline 32 linear 262144 pipeline 524288 chain 1048576 pipeline",
-        ),
-        _rule(8, "binary 4096 chain 65536 binomial 262144 linear 524288 binomial 1048576 linear"),
-        _rule(16, "binary 8192 binomial"),
-        _rule(32, "binary 4096 binomial"),
-        _rule(256, "binomial"),
-        _rule(512, "binomial 8192 binary 16384 binomial"),
-        _rule(2048, "binomial"),
-        _rule(4096, "binomial 512 binary 1024 binomial 8192 binary 16384 binomial"),
-        _rule(ANY, "binomial 16 binary 32 binomial 1024 binary 2048 binomial 8192 binary 16384 binomial"),
-    ),
-    "reduce_scatter": (
-        _rule(4, "ring 65536 recursive_halving 131072 ring"),
-        _rule(8, "reduce_scatterv 8 recursive_halving 262144 ring"),
-        _rule(32, "recursive_halving 262144 ring"),
-        _rule(64, "reduce_scatterv 64 recursive_halving 524288 ring"),
-        _rule(512, "reduce_scatterv 256 recursive_halving"),
-        _rule(4096, "reduce_scatterv 512 recursive_halving"),
-        _rule(ANY, "reduce_scatterv 1024 recursive_halving"),
-    ),
-    "all_gather": (
-        _rule(32, "recursive_doubling"),
-        _rule(64, "recursive_doubling 1024 neighbor 65536 ring"),
-        _rule(128, "recursive_doubling 512 neighbor 65536 ring"),
-        _rule(256, "recursive_doubling 512 neighbor 131072 ring 524288 neighbor 1048576 ring"),
-        _rule(
-            512,
-            "recursive_doubling 32 bruck 128 recursive_doubling 1024 neighbor 131072 ring 524288 neighbor 1048576 ring",
-        ),
-        _rule(1024, "recursive_doubling 64 bruck 256 recursive_doubling 2048 neighbor"),
-        _rule(
-            2048,
-            "recursive_doubling 4 bruck 8 recursive_doubling 16 bruck 32 recursive_doubling 256 bruck 512 "
-            "recursive_doubling 4096 neighbor",
-        ),
-        _rule(4096, "bruck 32 recursive_doubling 128 bruck 512 recursive_doubling 4096 neighbor"),
-        _rule(ANY, "recursive_doubling 2 bruck 8 recursive_doubling 16 bruck 512 recursive_doubling 4096 neighbor"),
-    ),
-}
-
-_MPICH = {
-    "all_reduce": (_rule(ANY, "recursive_doubling 2049 rabenseifner"),),
-    "broadcast": (
-        _rule(8, "binomial"),
-        _rule(ANY, "binomial 12288 scatter_all_gather 524288 scatter_ring_all_gather"),
-    ),
-    "reduce": (_rule(ANY, "binomial 2049 rabenseifner"),),
-    "reduce_scatter": (_rule(ANY, "recursive_halving 524288 pairwise"),),
-    "all_gather": (_rule(ANY, "recursive_doubling 524288 ring"),),
-}
-_MPICH_OTHER_COUNTS = {
-    "broadcast": (_rule(8, "binomial"), _rule(ANY, "binomial 12288 scatter_ring_all_gather")),
-    "all_gather": (_rule(ANY, "bruck 81920 ring"),),
-}
+_OPEN_MPI = _rules("""\
+all_reduce 4 ring 8 recursive_doubling 4096 ring 8192 recursive_doubling 16384 ring 65536 segmented_ring 262144 \
+    rabenseifner
+all_reduce 8 ring 16 recursive_doubling 8192 rabenseifner
+all_reduce 16 recursive_doubling 8192 rabenseifner
+all_reduce 32 segmented_ring 64 recursive_doubling 4096 rabenseifner
+all_reduce 64 segmented_ring 128 rabenseifner
+all_reduce 128 recursive_doubling 262144 rabenseifner
+all_reduce 256 reduce_broadcast 131072 recursive_doubling 262144 rabenseifner
+all_reduce 512 reduce_broadcast 4096 rabenseifner
+all_reduce 2048 reduce_broadcast 2048 recursive_doubling 16384 rabenseifner
+all_reduce 4096 reduce_broadcast 2048 segmented_ring 4096 recursive_doubling 16384 rabenseifner
+all_reduce inf reduce_broadcast 2048 segmented_ring 16384 recursive_doubling 32768 rabenseifner
+broadcast 4 pipeline 32 binary 256 pipeline 512 knomial 1024 linear 32768 binary 131072 chain 262144 linear 524288 \
+    binomial 1048576 binary
+broadcast 8 binary 64 binomial 128 binary 2048 binomial 8192 linear 1048576 chain
+broadcast 16 knomial 8 binary 64 knomial 4096 binary 16384 binomial 32768 linear
+broadcast 32 knomial 4096 binomial 1048576 scatter_all_gather
+broadcast 64 binomial 2048 knomial
+broadcast 128 knomial
+broadcast 256 binomial 2 binary 16384 linear 32768 binary 65536 knomial
+broadcast 1024 knomial 16384 split_binary 32768 knomial
+broadcast 2048 knomial 524288 scatter_all_gather
+broadcast 4096 knomial 262144 scatter_all_gather
+broadcast inf knomial 8192 binary 16384 knomial 262144 scatter_all_gather
+reduce 4 rabenseifner 8 binary 16 pipeline 32 linear 262144 pipeline 524288 chain 1048576 pipeline
+reduce 8 binary 4096 chain 65536 binomial 262144 linear 524288 binomial 1048576 linear
+reduce 16 binary 8192 binomial
+reduce 32 binary 4096 binomial
+reduce 256 binomial
+reduce 512 binomial 8192 binary 16384 binomial
+reduce 2048 binomial
+reduce 4096 binomial 512 binary 1024 binomial 8192 binary 16384 binomial
+reduce inf binomial 16 binary 32 binomial 1024 binary 2048 binomial 8192 binary 16384 binomial
+reduce_scatter 4 ring 65536 recursive_halving 131072 ring
+reduce_scatter 8 reduce_scatterv 8 recursive_halving 262144 ring
+reduce_scatter 32 recursive_halving 262144 ring
+reduce_scatter 64 reduce_scatterv 64 recursive_halving 524288 ring
+reduce_scatter 512 reduce_scatterv 256 recursive_halving
+reduce_scatter 4096 reduce_scatterv 512 recursive_halving
+reduce_scatter inf reduce_scatterv 1024 recursive_halving
+all_gather 32 recursive_doubling
+all_gather 64 recursive_doubling 1024 neighbor 65536 ring
+all_gather 128 recursive_doubling 512 neighbor 65536 ring
+all_gather 256 recursive_doubling 512 neighbor 131072 ring 524288 neighbor 1048576 ring
+all_gather 512 recursive_doubling 32 bruck 128 recursive_doubling 1024 neighbor 131072 ring 524288 neighbor 1048576 ring
+all_gather 1024 recursive_doubling 64 bruck 256 recursive_doubling 2048 neighbor
+all_gather 2048 recursive_doubling 4 bruck 8 recursive_doubling 16 bruck 32 recursive_doubling 256 bruck 512 \
+    recursive_doubling 4096 neighbor
+all_gather 4096 bruck 32 recursive_doubling 128 bruck 512 recursive_doubling 4096 neighbor
+all_gather inf recursive_doubling 2 bruck 8 recursive_doubling 16 bruck 512 recursive_doubling 4096 neighbor
+""")
+_MPICH = _rules("""\
+all_reduce inf recursive_doubling 2049 rabenseifner
+broadcast 8 binomial
+broadcast inf binomial 12288 scatter_all_gather 524288 scatter_ring_all_gather
+reduce inf binomial 2049 rabenseifner
+reduce_scatter inf recursive_halving 524288 pairwise
+all_gather inf recursive_doubling 524288 ring
+""")
+_MPICH_OTHER_COUNTS = _rules("""\
+broadcast 8 binomial
+broadcast inf binomial 12288 scatter_ring_all_gather
+all_gather inf bruck 81920 ring
+""")
 """Where the number of workers is no power of two."""
 
 

@@ -42,18 +42,17 @@ class Channels(Record, Carrier):
         Rings: 2 (p - 1) / p of the payload over every step for an all-reduce, half of that for the other sums and
         gathers. A broadcast or reduction sends all of it over every step but the one that closes the ring.
         """
-        if primitive == "all_reduce" and self.algorithm == "tree":
-            return self._tree(nbytes, layout)
-        if primitive == "all_reduce" and self.algorithm == "nvls":
+        p, algorithm = layout.workers, self.algorithm if primitive == "all_reduce" else "ring"
+        if algorithm == "nvls":
             # A reduced read sends all and gets a part, a multicast write sends a part and gets the rest: S (1 + 1/g).
             return [send(*next_in_node(layout), nbytes[:, None] * (1 + 1 / layout.gpus_per_node))]
-        if primitive == "all_reduce" and self.algorithm in ("nvls_tree", "collnet"):
-            return self._in_switch_and_across(nbytes, layout)
-        p = layout.workers
         if p < 2:
             return []
-        edges = rings(self.machine, layout)
-        if primitive == "all_gather":
+        ways = {"tree": _both_ways, "nvls_tree": _in_switch_and_across, "collnet": _in_switches}
+        edges = ways.get(algorithm, rings)(self.machine, layout)
+        if algorithm in ways:
+            passed = nbytes[:, None]
+        elif primitive == "all_gather":
             passed = nbytes.sum(axis=1)[:, None] - nbytes[:, edges.dst]
         elif primitive in ("broadcast", "reduce"):
             root = edges.dst if primitive == "broadcast" else edges.src
@@ -61,29 +60,6 @@ class Channels(Record, Carrier):
         else:
             passed = nbytes[:, None] * ((2 if primitive == "all_reduce" else 1) * (p - 1) / p)
         return [Round(edges.src, edges.dst, edges.share * passed)]
-
-    def _tree(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """Sums go up and come down again over every step of all trees."""
-        if layout.workers < 2:
-            return []
-        both = _both_ways(self.machine, layout)
-        return [Round(both.src, both.dst, both.share * nbytes[:, None])]
-
-    def _in_switch_and_across(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """Sums in the node's switch, and between nodes along trees, or up to the network's switches and back."""
-        src, dst = next_in_node(layout)
-        # The switch reaches less of its links' rate than trees do of the NICs': its bytes count for more.
-        weight = TREE_EFFICIENCY / (NVLS_EFFICIENCY.get(self.machine.generation) or TREE_EFFICIENCY)
-        inside = (src, dst, np.full(len(src), weight * (1 + 1 / layout.gpus_per_node)))
-        if self.algorithm == "collnet":
-            heads = np.arange(layout.workers).reshape(layout.nodes, -1)[:, : self.machine.nics]
-            share = np.full(heads.size, 1 / self.machine.nics)
-            parts = [inside, (heads.ravel(), np.roll(heads, -1, axis=0).ravel(), share)]
-        else:
-            up = _across(self.machine, layout)
-            parts = [inside, up, (up.dst, up.src, up.share)]
-        edges = _merged(parts, layout.workers)
-        return [Round(edges.src, edges.dst, edges.share * nbytes[:, None])]
 
 
 _KNOWN: LatestResults[Edges] = LatestResults(64, lambda edges: len(edges.src) <= MOST)
@@ -172,6 +148,28 @@ def _across(machine: Machine, layout: Layout) -> Edges:
             share = np.full(int(inner.sum()), 0.5 / machine.nics)
             parts.append(Edges(tree.node[inner] * g + nic, tree.parent[inner] * g + nic, share))
     return _merged(parts, layout.workers)
+
+
+def _in_switch(machine: Machine, layout: Layout) -> tuple[Ints, Ints, Floats]:
+    """Sums in the node's switch."""
+    src, dst = next_in_node(layout)
+    # The switch reaches less of its links' rate than trees do of the NICs': its bytes count for more.
+    weight = TREE_EFFICIENCY / (NVLS_EFFICIENCY.get(machine.generation) or TREE_EFFICIENCY)
+    return src, dst, np.full(len(src), weight * (1 + 1 / layout.gpus_per_node))
+
+
+def _in_switches(machine: Machine, layout: Layout) -> Edges:
+    """Sums in the node's switch, and up to the network's switches and back."""
+    heads = np.arange(layout.workers).reshape(layout.nodes, -1)[:, : machine.nics]
+    share = np.full(heads.size, 1 / machine.nics)
+    across = heads.ravel(), np.roll(heads, -1, axis=0).ravel(), share
+    return _merged([_in_switch(machine, layout), across], layout.workers)
+
+
+def _in_switch_and_across(machine: Machine, layout: Layout) -> Edges:
+    """Sums in the node's switch, and between nodes along trees."""
+    up = _across(machine, layout)
+    return _merged([_in_switch(machine, layout), up, (up.dst, up.src, up.share)], layout.workers)
 
 
 @_remembered

@@ -89,12 +89,15 @@ class NcclTimes(Record, dict=True):
 
     def start_up(self, algorithm: int, protocol: int, nbytes: Floats) -> Floats:
         """Seconds (b,) beyond the bytes over the busiest link; 0 for no bytes."""
-        made = self._constants(algorithm, protocol, nbytes)
+        known, layout = self.known, self.layout
+        made = np.full(len(nbytes), self._constants[algorithm, protocol])
+        if (algorithm, protocol, self.primitive) == (RING, SIMPLE, "all_reduce") and layout.nodes > 1:
+            made[nbytes >= 64 * known.channels * layout.workers] *= known.plateau
         if self._by_steps(algorithm, protocol):
-            terms, layout = self.machine.terms, self.layout
+            terms = self.machine.terms
             if algorithm == RING:
                 each = terms.overhead_of_step(nbytes / layout.workers) + self._beyond_measured
-                inside = (self._steps - self._across) * self.known.tables.hop[self.known.intra][RING, protocol]
+                inside = (self._steps - self._across) * known.tables.hop[known.intra][RING, protocol]
                 made = self._base[RING, protocol] + inside + self._across * np.maximum(0.0, each)
             else:
                 chunk = self._tree_chunk(nbytes)
@@ -102,13 +105,11 @@ class NcclTimes(Record, dict=True):
                 # While a chunk of a ring goes from node to node, the link between them carries one of every GPU.
                 each = terms.overhead_of_step(chunk) / layout.gpus_per_node
                 made = made + carried / chunk * each
-        elif algorithm in (NVLS, NVLS_TREE) and self.primitive == "all_reduce" and not self._is_measured(algorithm):
-            made = made + self._filling(algorithm, nbytes)
+        elif algorithm in (NVLS, NVLS_TREE) and self.primitive == "all_reduce":
+            # A share of the rate that was fitted here holds all that sums in switches take.
+            fitted = f"{ALGORITHMS[algorithm]} Simple" in self.machine.terms.efficiency
+            made = made if fitted else made + self._filling(algorithm, nbytes)
         return np.where(nbytes > 0, made + self._far(algorithm), 0.0)
-
-    def _is_measured(self, algorithm: int) -> bool:
-        """Whether the share of the rate that sums in switches get was fitted here, which holds all that they take."""
-        return f"{ALGORITHMS[algorithm]} Simple" in self.machine.terms.efficiency
 
     def _filling(self, algorithm: int, nbytes: Floats) -> Floats:
         """Seconds (b,) until the pipeline of a sum in switches is full: chunks of all channels, one for each stage.
@@ -141,17 +142,9 @@ class NcclTimes(Record, dict=True):
             return far * self._across / layout.nodes
         return far / 2 if self.primitive in ("broadcast", "reduce") else far
 
-    def _constants(self, algorithm: int, protocol: int, nbytes: Floats) -> Floats:
-        """Start-up (b,) by NCCL's constants."""
-        known, layout = self.known, self.layout
-        made = np.full(len(nbytes), self._all_constants[algorithm, protocol])
-        if (algorithm, protocol, self.primitive) == (RING, SIMPLE, "all_reduce") and layout.nodes > 1:
-            made[nbytes >= 64 * known.channels * layout.workers] *= known.plateau
-        return made
-
     @cached_property
-    def _all_constants(self) -> Floats:
-        """Start-ups (6, 3). A chunk of a ring crosses one step between nodes for every node."""
+    def _constants(self) -> Floats:
+        """Start-ups (6, 3) by NCCL's constants. A chunk of a ring crosses one step between nodes for every node."""
         known, terms = self.known, self.machine.terms
         beyond = max(0.0, self.machine.latency - WITHIN_CONSTANTS) * np.array([1, 1, 2])
         for number, name in enumerate(PROTOCOLS):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -13,7 +12,7 @@ from simulator.component import Spec
 from simulator.hardware.machine import PROTOCOLS, Generation, Machine
 from simulator.models.curves import Floats
 from simulator.models.exchange import Layout
-from simulator.records import Record, replace
+from simulator.records import Record
 from simulator.units import BytesPerSecond, Seconds
 
 ALGORITHMS = ("tree", "ring", "collnet", "nvls", "nvls_tree", "pat")
@@ -289,7 +288,19 @@ class Knowledge(Record):
 
     def latency(self, primitive: str, layout: Layout) -> Floats:
         """Start-up of the whole collective (6, 3), as NCCL counts its steps."""
-        return _latency(replace(self, channels=0, ring=0.0, tree=0.0, port=0.0), primitive, layout)
+        nodes, each, tables = layout.nodes, layout.gpus_per_node, self.tables
+        inside, net = tables.hop[self.intra], tables.hop["net"]
+        # With one GPU per node nothing hides the hops of a ring, and NCCL uses the latency of the tree's.
+        net = net[[TREE if each == 1 and row == RING else row for row in range(len(ALGORITHMS))]]
+        net = net + self.net_latency * np.array([1, 1, 2])
+        if tables.every_node and primitive == "all_reduce" and nodes > 1:
+            across = 2 * nodes
+        else:
+            across = (2 if primitive == "all_reduce" else 1) * (nodes - 1)
+        post = POST[self.cpu] * np.array([1, 1, 3]) if nodes > 1 else np.zeros(3)
+        hop = inside.copy()
+        hop[RING] = np.maximum(hop[RING], post)
+        return start_up(tables.base, (hop, net), primitive, layout, across)
 
     def bandwidth(self, primitive: str, layout: Layout) -> Floats:
         """Bytes of payload per second, (6, 3)."""
@@ -307,24 +318,6 @@ class Knowledge(Record):
         made[COLLNET, SIMPLE] = COLLNET_EFFICIENCY * self.tree
         made[PAT, SIMPLE] = PAT_EFFICIENCY * self.ring * ranks / max(1, passes)
         return made
-
-
-@lru_cache(maxsize=256)
-def _latency(known: Knowledge, primitive: str, layout: Layout) -> Floats:
-    """The start-up that NCCL assumes, remembered: `known` has no rates, on which it does not depend."""
-    nodes, each, tables = layout.nodes, layout.gpus_per_node, known.tables
-    inside, net = tables.hop[known.intra], tables.hop["net"]
-    # With one GPU per node nothing hides the hops of a ring, and NCCL uses the latency of the tree's.
-    net = net[[TREE if each == 1 and row == RING else row for row in range(len(ALGORITHMS))]]
-    net = net + known.net_latency * np.array([1, 1, 2])
-    if tables.every_node and primitive == "all_reduce" and nodes > 1:
-        across = 2 * nodes
-    else:
-        across = (2 if primitive == "all_reduce" else 1) * (nodes - 1)
-    post = POST[known.cpu] * np.array([1, 1, 3]) if nodes > 1 else np.zeros(3)
-    hop = inside.copy()
-    hop[RING] = np.maximum(hop[RING], post)
-    return start_up(tables.base, (hop, net), primitive, layout, across)
 
 
 def ring_rates(known: Knowledge, layout: Layout) -> Floats:

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from simulator.hardware.machine import Machine
 from simulator.models.curves import Floats
-from simulator.models.exchange import Layout, Round
+from simulator.models.exchange import Layout, Round, send
 from simulator.topologies.base import Rounds, Subset, Topology
 from simulator.units import Seconds
 
@@ -70,12 +70,9 @@ class ObjectStore(Topology, kind="object_store"):
 
     def broadcast(self, nbytes: Floats, layout: Layout) -> Rounds:
         """Worker 0 uploads the payload, all others download it."""
-        sizes = np.repeat(nbytes[:, None], layout.workers, axis=1)
-        ends = slice(1), slice(1, None)
-        return [
-            Round(item.src[some], item.dst[some], item.nbytes[:, some])
-            for some, item in zip(ends, self._by_store(sizes, sizes, layout), strict=False)
-        ]
+        others = np.arange(1, layout.workers)
+        store, whole = np.full_like(others, layout.workers), nbytes[:, None]
+        return [send(0 * store[:1], store[:1], whole), send(store, others, whole)] if len(others) else []
 
     @staticmethod
     def _by_store(up: Floats, down: Floats, layout: Layout) -> Rounds:

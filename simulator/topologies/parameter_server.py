@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from simulator.models.curves import Floats
-from simulator.models.exchange import Bucket, Ints, Layout, send
+from simulator.models.exchange import Bucket, Layout, send
 from simulator.models.limits import refuse_messages
 from simulator.topologies.base import Rounds, Topology, rings_in_nodes
 
@@ -67,7 +67,8 @@ class ParameterServer(Topology, kind="parameter_server"):
         """Reduce-scatter inside the nodes, push, pull, all-gather inside the nodes; empty phases are left out."""
         g = layout.gpus_per_node if self.local_aggregation else 1
         pushers = np.arange(layout.workers)
-        servers = layout.workers + self._servers(layout, slot)
+        chosen = (djb2(slot) if self.placement == "hashed" else slot) % layout.servers
+        servers = layout.workers + (np.arange(layout.servers) if self.placement == "sharded" else np.array([chosen]))
         refuse_messages(len(pushers) * len(servers))
         share = g * len(servers)
         src, dst = np.repeat(pushers, len(servers)), np.tile(servers, len(pushers))
@@ -92,8 +93,3 @@ class ParameterServer(Topology, kind="parameter_server"):
             made.append(tensor * KEYS_PER_TENSOR + parts[tensor])
             parts[tensor] += 1
         return made
-
-    def _servers(self, layout: Layout, slot: int) -> Ints:
-        if self.placement == "sharded":
-            return np.arange(layout.servers)
-        return np.array([(djb2(slot) if self.placement == "hashed" else slot) % layout.servers])

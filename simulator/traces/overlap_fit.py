@@ -87,7 +87,7 @@ def fit_mixture(points: Points) -> ScaleMixture:
         raise SparsimError(f"a mixture needs unions at two worker counts above 1, got {len(measured)}")
 
     def errors(x: Floats) -> Floats:
-        return np.array([mixture_density(rho, n, x[0], x[1]) / value - 1 for n, value in measured.items()])
+        return np.array([mixture_density(rho, n, ScaleMixture(*x)) / value - 1 for n, value in measured.items()])
 
     starts = [(0.3, 0.01), (1.0, 0.1), (0.3, 0.6)]
     spread, core = _best_fit(errors, starts, [_SPREAD, _CORE])

@@ -45,9 +45,7 @@ def carried(steps, workers):
         elif isinstance(step, AllGather):
             nbytes += float(step.sizes(workers).sum())
         elif isinstance(step, Messages):
-            nbytes += sum(
-                float(item.nbytes.sum()) * item.repeat for item in step.pattern(step.nbytes, Layout(workers, 1))
-            )
+            nbytes += sum(float(item.nbytes.sum()) * item.repeat for item in step.rounds(Layout(workers, 1)))
         elif not isinstance(step, Compute):
             nbytes += step.nbytes
     return nbytes, sum(sum(step.elements) for step in steps if isinstance(step, Compute))

@@ -50,7 +50,7 @@ def test_a_bucket_is_its_elements_in_its_own_order(whole, layers, offset, numels
                 columns.append(position[first + place])
                 pieces.append(number)
                 coordinates.append(sum(numels[:number]) + place)
-    part = whole.part(layers, offset, numels)
+    part = whole.cut(layers, offset, numels).of(whole)
     assert (part.values.tolist(), part.piece.tolist()) == (whole.values[:, columns].tolist(), pieces)
     assert (part.coordinate.tolist(), part.weight.tolist()) == (coordinates, whole.weight[columns].tolist())
     assert (part.numels, part.numel, part.iteration) == (numels, sum(numels), whole.iteration)

@@ -51,13 +51,16 @@ def test_a_merge_tree_of_four_workers():
     """3 merges into 2 and 1 into 0, then 2 into 0; the result goes back the same way."""
     up = [([(1, 0), (3, 2)], [[5.0, 5.0]], 1), ([(2, 0)], [[5.0]], 1)]
     down = [([(0, 2)], [[5.0]], 1), ([(0, 1), (2, 3)], [[5.0, 5.0]], 1)]
-    assert rounds(merge_tree((5.0,), Layout(2, 2))) == up + down
-    assert merge_tree((5.0,), Layout(1, 1)) == []
+    assert rounds(merge_tree(np.array([5.0]), Layout(2, 2))) == up + down
+    assert merge_tree(np.array([5.0]), Layout(1, 1)) == []
 
 
 def test_rings_and_rotations_of_three_workers():
     ring = [(0, 1), (1, 2), (2, 0)]
-    assert rounds(ring_rounds((5.0, 5.0, 3.0), Layout(3, 1))) == [(ring, [[5.0] * 3], 2), (ring, [[3.0] * 3], 1)]
+    assert rounds(ring_rounds(np.array([5.0, 5.0, 3.0]), Layout(3, 1))) == [
+        (ring, [[5.0] * 3], 2),
+        (ring, [[3.0] * 3], 1),
+    ]
     made = rounds(rotations(np.array([[1.0, 2.0, 3.0]]), Layout(3, 1)))
     assert made == [(ring, [[1, 2, 3]], 1), ([(0, 2), (1, 0), (2, 1)], [[1, 2, 3]], 1)]
 

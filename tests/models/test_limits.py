@@ -77,7 +77,7 @@ def test_workers_with_other_kernels_are_counted(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "make", [lambda n: all_to_all((1.0,), Layout(n, 1)), lambda n: AllToAll().all_reduce(np.ones(1), Layout(n, 1))]
+    "make", [lambda n: all_to_all(np.ones(1), Layout(n, 1)), lambda n: AllToAll().all_reduce(np.ones(1), Layout(n, 1))]
 )
 def test_all_to_all_up_to_2048_workers(make):
     """p (p - 1) messages: 4,192,256 of 2,048 workers."""

@@ -106,7 +106,7 @@ def test_published_cost_of_32_workers_on_1_gigabit():
     member, bucket = GTopK(density=0.001), Bucket(0, (14_728_266,), 0)
     merge, tree, *after = member.exchange(member.expect(bucket, 32, 1.0), bucket, 32, "collective")
     wiring = SingleSwitch(bandwidth=1 / 9e-9, latency=0.436e-3).wire(Layout(32, 1))
-    seconds = fold(tree.pattern(tree.nbytes, wiring.layout), wiring, np.zeros(32)).max()
+    seconds = fold(tree.rounds(wiring.layout), wiring, np.zeros(32)).max()
     assert seconds == pytest.approx(2 * 5 * (0.436e-3 + 8 * 14_728 * 9e-9), rel=1e-9)
     assert seconds == pytest.approx(0.015, rel=0.01)
     assert merge.kernel == "host_merge"

@@ -120,7 +120,7 @@ def test_every_algorithm_delivers(primitive, name, workers):
 
 @pytest.mark.parametrize(("nbytes", "start_ups"), [(1.0, 1), (LIMIT, 1), (LIMIT + 1, 3), (MIB, 3)])
 def test_one_message_is_eager_up_to_the_limit(nbytes, start_ups):
-    step = Messages("send", (nbytes,), lambda sizes, layout: [Round(np.array([0]), np.array([1]), np.array([sizes]))])
+    step = Messages("send", (nbytes,), lambda sizes, layout: [Round(np.array([0]), np.array([1]), sizes[:, None])])
     assert seconds(Mpi(), step, 2) == pytest.approx(start_ups * ALPHA + nbytes / B, rel=1e-12)
     other = Mpi(library="mpich")
     assert seconds(other, step, 2) == pytest.approx((1 if nbytes < MIB else 3) * ALPHA + nbytes / B, rel=1e-12)

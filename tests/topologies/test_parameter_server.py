@@ -145,5 +145,5 @@ def test_a_slice_of_several_tensors_is_cut_from_a_gradient_where_it_begins():
     values = np.arange(10, dtype=np.float32)[None, :]
     block = Block(values, np.repeat([0, 1], [4, 6]), np.arange(10), np.ones(10), (4, 6), 0)
     slices = partition_merged([Layer(name="a", numel=4), Layer(name="b", numel=6)], 4 * 4)
-    made = [block.part(each.layers, each.offset, each.pieces).values[0].tolist() for each in slices]
+    made = [block.cut(each.layers, each.offset, each.pieces).of(block).values[0].tolist() for each in slices]
     assert made == [[4, 5, 6, 7], [8, 9, 0, 1], [2, 3]]

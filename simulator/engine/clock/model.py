@@ -218,7 +218,7 @@ class Iterating:
             number, place = self.turn[queue] % rule.streams, heappop(waiting)[2]
             self.turn[queue] += 1
             self.credit[queue].take(self.plan.work.nbytes[self.graph.tasks[place].bucket])
-            turn = float(self.turn[queue]) if self.plan.setup.topology.works_in_order else 0.0
+            turn = float(self.turn[queue]) if self.plan.setup.topology.has("in_order") else 0.0
             since = self.env.now if rule.by_priority else self.since[place]
             self.env.process(self._exchange(place, self.graph.tasks[place], number, since, turn))
 

@@ -38,7 +38,7 @@ def goes_at_own_pace(plan: Plan, draws: Sequence[Draws]) -> bool:
 
 def push_ready_times(plan: Plan, ready: Floats) -> Floats:
     """When each worker can push (w, ...) that is `ready` then: GPUs whose gradients are summed wait for their node."""
-    if not plan.setup.topology.sums_in_nodes:
+    if not plan.setup.topology.has("local_aggregation"):
         return ready
     layout = plan.wiring.layout
     by_node = ready.reshape(layout.nodes, layout.gpus_per_node, -1).max(axis=1)

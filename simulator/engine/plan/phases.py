@@ -12,15 +12,14 @@ from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.fabrics.base import Fabric
 from simulator.models.curves import Floats
 from simulator.models.exchange import (
+    PRIMITIVE,
     AllGather,
-    AllReduce,
-    Broadcast,
+    Collective,
     Communication,
     Ints,
     Layout,
     Messages,
     PushPull,
-    ReduceScatter,
     Round,
     Route,
 )
@@ -32,13 +31,6 @@ from simulator.topologies.ring import Ring
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
-
-PRIMITIVE: dict[type[Communication], str] = {
-    AllReduce: "all_reduce",
-    AllGather: "all_gather",
-    ReduceScatter: "reduce_scatter",
-    Broadcast: "broadcast",
-}
 
 
 class Phases(list[Rounds]):
@@ -104,7 +96,7 @@ def payload_bytes(members: Sequence[Communication], layout: Layout) -> tuple[Flo
     if isinstance(members[0], AllGather):
         sizes = np.array([step.sizes(layout.workers) for step in members if isinstance(step, AllGather)])
         return sizes, sizes.sum(axis=1)
-    payload = np.array([step.nbytes for step in members if isinstance(step, AllReduce | ReduceScatter | Broadcast)])
+    payload = np.array([step.nbytes for step in members if isinstance(step, Collective)])
     return payload, payload
 
 

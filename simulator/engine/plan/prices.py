@@ -13,7 +13,6 @@ from pydantic import BaseModel
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.payloads import Payloads, UnlikeRoutesError, stack_rounds, time_payloads
 from simulator.engine.plan.phases import (
-    PRIMITIVE,
     Algorithms,
     Uses,
     add_traffic,
@@ -25,7 +24,7 @@ from simulator.engine.plan.phases import (
 from simulator.engine.rounds.disturbances import NO_DISTURBANCES
 from simulator.fabrics.collectives import MeasuredCollective
 from simulator.models.curves import Floats
-from simulator.models.exchange import Communication, Ints, Messages, PushPull
+from simulator.models.exchange import PRIMITIVE, Communication, Ints, Messages, PushPull
 from simulator.models.limits import refuse_messages
 from simulator.models.small_cache import LatestResults
 from simulator.models.wiring import Traffic
@@ -217,7 +216,7 @@ def _stack_messages(steps: Sequence[Communication], network: NetworkSetup) -> _S
     def make() -> _Stacks:
         alike: dict[object, list[tuple[int, Rounds]]] = defaultdict(list)
         for place, step in messages:
-            rounds = topology.as_sent(step.pattern(step.nbytes, layout))
+            rounds = topology.as_sent(step.rounds(layout))
             if rounds:
                 ends = ((item.src.tobytes(), item.dst.tobytes(), item.repeat) for item in rounds)
                 alike[step.pattern, *ends].append((place, rounds))

@@ -216,7 +216,7 @@ def networks_of(jobs: Sequence[Setup]) -> list[NetworkSetup]:
     for other, seat in zip(others, seats, strict=True):
         own = placement.node[seat]
         there = Placement(own, placement.rank[seat], np.intersect1d(placement.servers, own))
-        local = setup.conditions.slowed(setup.fabric.lay(other.layout, there, endpoint))
+        local = setup.conditions.slowed(setup.fabric.wire(other.layout, endpoint, there))
         # Disturbances are numbered as links and places of the whole; a neighbour's own choices do not look at them.
         own_view = replace(network, topology=other.topology, wiring=local, disturbances=NO_DISTURBANCES, seats=seat)
         made.append(own_view)
@@ -283,9 +283,9 @@ def _lay(setup: Setup, placement: Placement) -> Wiring:
     fabric, streams, endpoint = setup.fabric, setup.scheduler.streams, _endpoint(setup)
     transport = fabric.transport
     if streams == 1 or transport is None or transport.stream_bandwidth is None:
-        return fabric.lay(setup.layout, placement, endpoint)
+        return fabric.wire(setup.layout, endpoint, placement)
     together = transport.model_copy(update={"streams": streams * transport.streams})
-    wiring = fabric.model_copy(update={"transport": together}).lay(setup.layout, placement, endpoint)
+    wiring = fabric.model_copy(update={"transport": together}).wire(setup.layout, endpoint, placement)
     return wiring.with_ceiling(fabric.carried(placement.nodes))
 
 

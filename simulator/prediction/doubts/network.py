@@ -105,7 +105,8 @@ def _laws_of(scenario: Scenario, plan: Plan) -> _Laws:
 
 
 def _make_laws(network: Fabric, nodes: int, gpus_per_node: int, curves: tuple[str, ...]) -> _Laws:
-    if foreign := [item.id for item in network.foreign_curves() if item.workers == nodes * gpus_per_node]:
+    same = (item for item in network.measured if item.workers == nodes * gpus_per_node)
+    if foreign := [item.id for item in same if not network.applies(item)]:
         where = f"{', '.join(foreign)} on {network.title}"
         curves = (*curves, f"{where} was measured at another bandwidth or latency; the link law is used")
     transport = _unmeasured_transport(network, nodes)

@@ -10,13 +10,13 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from simulator.engine.plan.network_setup import NetworkSetup
-from simulator.engine.plan.phases import PRIMITIVE
 from simulator.engine.plan.prices import Prices, price_steps
 from simulator.errors import Problem, suggest_nearest
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.loading.csv_tables import Row, read_models
 from simulator.models.curves import Floats
 from simulator.models.exchange import (
+    PRIMITIVES,
     AllGather,
     AllReduce,
     Broadcast,
@@ -75,9 +75,6 @@ MESSAGES: dict[str, Callable[[Floats, Layout], Rounds]] = {
     "exchange": _exchange,
 }
 """Rounds of what is not a step of its own: a reduce to worker 0, one message, and two-way messages of pairs."""
-
-PRIMITIVES: dict[str, Callable[[float], Communication]] = {name: step for step, name in PRIMITIVE.items()}
-"""Steps of the names that stand for an MPI library's own choice, or for the algorithm in the row."""
 
 
 class CollectiveRow(BaseModel):
@@ -138,20 +135,17 @@ def _check_known(row: CollectiveRow, place: Row) -> None:
 
 def exchange_of(row: CollectiveRow) -> tuple[Topology, Communication]:
     """The topology and the step of a row."""
+    size = row.message_bytes
     if not row.library:
         topology, step = ALGORITHMS.get(row.collective, (Ring(), None))
-        return topology, step(row.message_bytes) if step else _messages(row, MESSAGES[row.collective])
+        return topology, step(size) if step else Messages(row.collective, (size,), MESSAGES[row.collective])
     forced = {row.collective: row.algorithm} if row.algorithm else {}
     mpi = Mpi.model_validate({"library": row.library, "algorithms": forced})
     if row.collective == "reduce":
-        return mpi, _messages(row, lambda nbytes, layout: mpi.plain_rounds("reduce", nbytes, layout))
+        return mpi, Messages("reduce", (size,), lambda nbytes, layout: mpi.plain_rounds("reduce", nbytes, layout))
     if row.collective in MESSAGES:
-        return mpi, _messages(row, MESSAGES[row.collective])
-    return mpi, PRIMITIVES[row.collective](row.message_bytes)
-
-
-def _messages(row: CollectiveRow, pattern: Callable[[Floats, Layout], Rounds]) -> Messages:
-    return Messages(row.collective, (row.message_bytes,), lambda sizes, layout: pattern(np.array(sizes), layout))
+        return mpi, Messages(row.collective, (size,), MESSAGES[row.collective])
+    return mpi, PRIMITIVES[row.collective](size)
 
 
 def predict(row: CollectiveRow) -> tuple[Prices, NetworkSetup, bool]:

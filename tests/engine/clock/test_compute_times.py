@@ -119,7 +119,7 @@ def test_the_foremost_are_those_that_nobody_exceeds_each_once(pairs, scale):
 def facts(*, pace=((1.0,),), selection=((0.5, 2.0),), order=(0, 1), sums=False, **more):
     """What is asked of a plan about pushes: two nodes of two workers, and a server."""
     queue, overlap = Queue(credit=more.pop("credit", None)), more.pop("overlap", True)
-    topology = SimpleNamespace(concurrent=more.pop("concurrent", True), sums_in_nodes=sums)
+    topology = SimpleNamespace(concurrent=more.pop("concurrent", True), has=lambda name: sums)
     parts = {
         "work": SimpleNamespace(pace=np.array(pace), selection=np.array(selection), order=order),
         "setup": SimpleNamespace(scheduler=SimpleNamespace(queue=queue, overlap=overlap), topology=topology),

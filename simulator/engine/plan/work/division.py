@@ -108,7 +108,7 @@ def divide(setup: Setup) -> tuple[Bucket, ...]:
 
     buckets = _divisions.get(_key(setup), plan_buckets)
     refuse_collectives(setup.workers, len(buckets))
-    if setup.sparsifier.needs_whole_model() and len(buckets) > 1:
+    if getattr(setup.sparsifier, "granularity", "") == "model" and len(buckets) > 1:
         hint = "selection over the whole model needs all gradients: use `scheduler: sequential` with one bucket"
         raise expected("one bucket", f"{len(buckets)} buckets from scheduler {setup.scheduler.kind}", hint)
     return buckets
