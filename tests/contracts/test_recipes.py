@@ -7,6 +7,7 @@ import re
 import pytest
 from places import ROOT
 from recipes import PAGE, apply_diff, carry_out, copy_package, differing, section
+from stretched import in_interval
 
 from simulator.prediction.run import run, with_responses
 from simulator.scenario.reading import load
@@ -32,7 +33,8 @@ def test_a_doubt_is_in_the_interval_the_warnings_the_calibration_and_the_measure
     (size,) = (size for size in after["warning_sizes"] if size["text"].startswith(words))
     seconds = sum(before["breakdown_s"][term] for term in ("forward", "backward"))
     assert size["seconds"] == pytest.approx(seconds)
-    assert (size["less_s"], size["more_s"]) == (0, pytest.approx(0.05 * seconds, rel=0.02))
+    more = in_interval(0.05 * seconds, after["iteration_time_s"])
+    assert (size["less_s"], size["more_s"]) == (0, pytest.approx(more, rel=0.02))
     assert f"{100 * seconds / after['iteration_time_s']:.0f} % of this iteration" in text
     (group,) = (
         group
