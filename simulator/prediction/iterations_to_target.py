@@ -21,7 +21,7 @@ class Iterations(Record):
         """The time to the target: both errors together, which are independent of each other."""
         # What was seen of errors of iteration times says nothing of how many iterations it takes: that stays as it is.
         whole = iteration.tails.stretch[90]
-        own = (item._replace(low=item.low / whole, high=item.high / whole) for item in self.responses)
+        own = (it._replace(low=it.low / whole, high=it.high / whole, as_stated=True) for it in self.responses)
         return replace(iteration, time=self.value * iteration.time, responses=(*iteration.responses, *own))
 
     @property

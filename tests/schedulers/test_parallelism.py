@@ -19,6 +19,7 @@ from simulator.hardware.operator_times import OperatorClock
 from simulator.models.exchange import ReduceScatter
 from simulator.models.operators import Split
 from simulator.models.pipeline import count_in_flight, order_stage, run_pipeline, spread_blocks
+from simulator.models.sharding import GATHER_EXPERTS, REDUCE_EXPERTS
 from simulator.prediction.measured import measured_values
 from simulator.prediction.memory import memory_of
 from simulator.prediction.network_use import network_uses
@@ -26,6 +27,7 @@ from simulator.prediction.run import plan_of, run
 from simulator.scenario.scenario import Scenario
 from simulator.sparsifiers.onebit import OneBit
 from simulator.studies.explain.critical_path import hiding_compute, longest_waits
+from simulator.studies.explain.terms import terms_of
 
 LAYERS, HIDDEN, MLP, HEADS, SEQUENCE, VOCABULARY = 16, 1024, 4096, 16, 512, 32000
 BLOCK = 4 * HIDDEN**2 + 2 * HIDDEN * MLP
@@ -254,6 +256,15 @@ def test_axes_count_the_gpus_that_exchange():
     """8 x 2 that divide layers; 32 copies share all but experts, and 4 of them the experts of a GPU."""
     axes = predicted({"expert": 8, "tensor": 2}, workload=EXPERTS).result.axes
     assert (axes.layers.gpus, axes.shard.gpus, axes.replica) == (16, 32, None)
+
+
+def test_the_payload_that_is_waited_for_has_that_of_experts():
+    """Of one block in one pass each gather and reduction, of experts as of all else, is one call."""
+    small = {"workload": EXPERTS | {"layers": 1}, "batch": 1, "micro_batches": 1}
+    rows, exposed = terms_of(run(divided({"expert": 2}, scheduler={"kind": "fsdp", "shard": 8}, **small)))
+    assert {GATHER_EXPERTS, REDUCE_EXPERTS} < {name for _, name in exposed.on_axes}
+    (transfer,) = (row.numbers for row in rows if row.term == "transfer")
+    assert transfer["calls"] == transfer["exchanges_waited_for"] == len(exposed.on_axes) + len(exposed.waited_for)
 
 
 def test_each_expert_has_more_rows_where_gpus_have_fewer_of_them():

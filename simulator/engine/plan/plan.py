@@ -292,8 +292,17 @@ def _plan(
     live = setup.live and setup.workers > 1
     shared, parts = price_shared(setup, work.shared, priced)
     layers, joint, bubble = price_divided(setup.divided, work.buckets, work.passes.count)
-    axes, parts = [*shared, *layers], [*parts, *joint]
-    own_pace, others = False, (tuple(axes), tuple(parts), bubble)
-    plan = Plan(setup, work, prices, stages, slowdown, live, flowing, own_pace, *others)
+    plan = Plan(
+        setup,
+        work,
+        prices,
+        stages,
+        slowdown,
+        live=live,
+        flowing=flowing,
+        axes=(*shared, *layers),
+        axis_parts=(*parts, *joint),
+        bubble=bubble,
+    )
     prices.traffic = prices.traffic.shared_by(plan.steps)
     return plan

@@ -38,7 +38,8 @@ Gains = tuple[tuple[float, float], ...]
 class Response(NamedTuple):
     """Doubts that are wrong the same way, and the logarithm of the iteration's time over the predicted one where they
     have their lower and their upper ends. `exact`: both ends were simulated. `gains`: what each measured
-    quantity says of its doubts, about the lower and the upper end (`simulator.prediction.doubts.posterior`)."""
+    quantity says of its doubts, about the lower and the upper end (`simulator.prediction.doubts.posterior`).
+    `as_stated`: it is no further off in the ratio of two predictions than in one."""
 
     key: tuple[str, str]
     doubts: tuple[Doubt, ...]
@@ -46,6 +47,7 @@ class Response(NamedTuple):
     high: float
     exact: bool = False
     gains: Gains = ()
+    as_stated: bool = False
 
     def towards(self, sign: float) -> float:
         """By how much its value moves the logarithm up (1) or down (-1), by the end that does; 0 where none does."""
@@ -276,6 +278,9 @@ class Ratio(Record):
         return "yes" if probability >= SURE else "no" if probability <= 1 - SURE else "undecided"
 
 
+_NONE = Response(("", ""), (), 0.0, 0.0)
+
+
 def compare_spreads(first: Spread, second: Spread) -> Ratio:
     """How many times faster the first is. A doubt that both share has one value, so that its effects are subtracted.
 
@@ -286,11 +291,11 @@ def compare_spreads(first: Spread, second: Spread) -> Ratio:
         mine, others = _apart(mine, others)
     made = []
     for key in dict.fromkeys([*mine, *others]):
-        a, b = mine.get(key), others.get(key)
-        doubts = tuple({item.key: item for side in (b, a) if side for item in side.doubts}.values())
-        low = (b.low if b else 0.0) - (a.low if a else 0.0)
-        high = (b.high if b else 0.0) - (a.high if a else 0.0)
-        made.append(Response(key, doubts, low, high, gains=a.gains if a else b.gains if b else ()))
+        a, b = (side.get(key, _NONE) for side in (mine, others))
+        either, doubts = mine.get(key, b), {item.key: item for side in (b, a) for item in side.doubts}
+        further = first.tails.speed_ups if either.as_stated else 1.0
+        ends = (b.low - a.low) / further, (b.high - a.high) / further
+        made.append(either._replace(key=key, doubts=tuple(doubts.values()), low=ends[0], high=ends[1], exact=False))
     made.sort(key=lambda item: -max(abs(item.low), abs(item.high)))
     log = math.log(second.time / first.time) if first.time and second.time else 0.0
     return Ratio(log, tuple(made), first.tails.of_ratios)

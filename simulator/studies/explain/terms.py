@@ -19,7 +19,6 @@ from simulator.hardware.runtime import RUNTIME_COSTS, Runtime
 from simulator.models.curves import Affine, Floats, NLogN
 from simulator.models.exchange import Compute
 from simulator.models.layers import Workload
-from simulator.models.sharding import OF_EXPERTS
 from simulator.models.timeline import BREAKDOWN, TERMS, Term
 from simulator.prediction.memory import payload_bytes
 from simulator.prediction.run import Prediction
@@ -285,7 +284,7 @@ def _on_axes(plan: Plan, exchanges: Set[tuple[int, str]]) -> list[tuple[float, f
     for axis in plan.axes:
         nbytes = np.array([payload_bytes(step, axis.network.wiring.layout.workers) for step in axis.steps])
         for name, (_, units, steps, times) in axis.calls.items():
-            for unit in (unit for unit, label in exchanges if label == name and name not in OF_EXPERTS):
+            for unit in (unit for unit, label in exchanges if label == name):
                 here = units == unit
                 made += [*zip(times[here].tolist(), nbytes[steps[here]].tolist(), strict=True)]
     return made

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from simulator.errors import InputError, Problem
 from simulator.prediction.doubts.own_error import MODEL
-from simulator.prediction.doubts.spread import compare_spreads, half_widths
+from simulator.prediction.doubts.spread import compare_spreads
 from simulator.prediction.doubts.workload import COMPUTE
 from simulator.prediction.run import Prediction, run, with_responses
 from simulator.records import replace
@@ -261,16 +261,15 @@ def _longer(target: PlanTarget, prediction: PointAnswer) -> tuple[float, ...]:
         low, high = spread.interval()
         return (low / spread.time, high / spread.time) if spread.time else (1.0, 1.0)
     share = prediction.result.compute_utilisation
-    ends = [spread.iterations]
+    made = []
     for item in spread.responses:
         kind, what = item.key
         of_compute = kind == COMPUTE or (kind == MODEL and what.startswith("compute of "))
         changes = [math.expm1(end) for end in (item.low, item.high)]
         rest = max(1 - share, _SMALL)
         lost = [-_log(1 + d / max(share, _SMALL)) if of_compute else _log(1 + d / rest) for d in changes]
-        ends.append((lost[0], lost[1]))
-    below, above = (spread.tails.stretch[90] * each for each in half_widths(ends))
-    return math.exp(-below), math.exp(above)
+        made.append(item._replace(low=lost[0], high=lost[1]))
+    return replace(spread, time=1.0, responses=tuple(made)).interval()
 
 
 def _log(factor: float) -> float:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from simulator.errors import InputError, Problem
+from simulator.models.curves import Floats
 from simulator.models.groups import group_by, leave_out
 from simulator.prediction.doubts.own_error import MODEL, PARTS, Errors, ModelError, model_error
 from simulator.prediction.doubts.spread import Spread, half_widths
@@ -44,7 +44,8 @@ class _Rows:
         rows, self.set_ups = [row for alike in groups for row in alike], len(groups)
         self.weights = np.concatenate([np.full(len(alike), 1 / len(alike)) for alike in groups])
         self.off = np.array([math.log(float(row["measured"]) / float(row["predicted"])) for row in rows])
-        self.half = np.array([_half(row, off) for row, off in zip(rows, self.off, strict=True)])
+        stated = np.array([[row["parts"][side] for side in ("below", "above")] for row in rows])
+        self.half = np.where(self.off > 0, stated[:, 1], stated[:, 0])
         self.shares = np.array([[row["parts"]["shares"][part] for part in PARTS] for row in rows])
 
     def stretch(self, log: float) -> dict[int, float]:
@@ -57,14 +58,14 @@ class _Rows:
         ends = np.expm1(np.where(self.off > 0, log, -log))[:, None]
         half = np.sqrt(self.half**2 + np.sum(np.log1p(self.shares * ends) ** 2, axis=1))
         units = np.divide(np.abs(self.off), half, out=np.where(self.off == 0, 0.0, _FAR), where=half > 0)
-        order = np.argsort(units, kind="stable")
-        held = np.cumsum(self.weights[order]) / (self.set_ups + 1)
-        places = np.searchsorted(held, [percent / 100 - _CLOSE for percent in SHARES]).clip(max=len(order) - 1)
-        return dict(zip(SHARES, units[order[places]].tolist(), strict=True))
+        return {percent: _quantile(units, self.weights, percent / 100 * (self.set_ups + 1)) for percent in SHARES}
 
 
-def _half(row: Row, off: float) -> float:
-    return float(row["parts"]["above" if off > 0 else "below"])
+def _quantile(values: Floats, weights: Floats, share: float) -> float:
+    """The least of the values up to which the weights add up to a share; the largest where all of them do not."""
+    order = np.argsort(values, kind="stable")
+    place = np.searchsorted(np.cumsum(weights[order]), share - _CLOSE)
+    return float(values[order[min(int(place), len(order) - 1)]])
 
 
 def parts_of(prediction: Prediction, stated: Spread) -> Mapping[str, Any]:
@@ -133,13 +134,12 @@ def _further(signs: Sequence[JudgedSign]) -> float:
     Every set-up has the same weight. They are too few for more than that: the conformal quantile is the largest error.
     """
     groups, own = group_by(signs, lambda item: item.group), model_error()
-    pairs = []
+    units, weights = list[float](), list[float]()
     for name, alike in groups.items():
         used = own.of(name).speed_ups if own is not None else 1.0
         for item in alike:
             off = math.log(item.measured_speed_up / item.predicted_speed_up)
             end = math.log((item.speed_up_interval or (1.0, 1.0))[off > 0] / item.predicted_speed_up)
-            pairs.append((used * off / end if end else 0.0, 1 / len(alike)))
-    held = accumulate(weight for _, weight in sorted(pairs))
-    enough = (unit for (unit, _), share in zip(sorted(pairs), held, strict=True) if share >= 0.9 * len(groups) - _CLOSE)
-    return max(1.0, next(enough, 1.0))
+            units.append(used * off / end if end else 0.0)
+            weights.append(1 / len(alike))
+    return max(1.0, _quantile(np.array(units), np.array(weights), 0.9 * len(groups))) if units else 1.0

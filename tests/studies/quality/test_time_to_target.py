@@ -10,6 +10,8 @@ from made_trainings import DENSE, RANDOMK, TOPK, write_study, write_training
 
 from simulator.answers import keys_of, read_answer
 from simulator.errors import InputError
+from simulator.prediction.doubts.spread import Response, Spread, Tails, compare_spreads
+from simulator.prediction.iterations_to_target import Iterations
 from simulator.reporting.answers.trained import TrainedPlace, TrainingQuality
 from simulator.scenario.reading import load
 from simulator.studies.quality.iterations import find_iterations, find_place, transfer_width
@@ -63,6 +65,14 @@ def test_time_is_iterations_times_the_time_of_one(document):
     dense, topk = (rows(document)[name] for name in ("dense", "topk 0.01"))
     assert topk.iterations_over_dense == pytest.approx(topk.iterations_to_target / dense.iterations_to_target)
     assert topk.speed_up_over_dense == pytest.approx(dense.time_to_target / topk.time_to_target)
+
+
+def test_how_far_iterations_are_off_is_no_other_in_a_ratio():
+    """Errors of iteration times are stretched, and further in ratios; those of the number of iterations are not."""
+    iteration = Spread(2.0, (), tails=Tails({50: 0.1, 80: 0.3, 90: 0.5}, 1.5))
+    made = Iterations(3.0, (Response(("iterations", "x"), (), -0.1, 0.2),)).spread(iteration)
+    assert [math.log(end / 6) for end in made.interval()] == pytest.approx([-0.1, 0.2])
+    assert [math.log(3 * end) for end in compare_spreads(made, iteration).interval()] == pytest.approx([-0.2, 0.1])
 
 
 def test_what_was_not_reached_is_listed_and_not_dropped(document):

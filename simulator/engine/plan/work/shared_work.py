@@ -131,11 +131,8 @@ def _gather(sharding: Sharding, numels: Floats, move: Moves, *, in_nodes: bool =
 
     Rounded parameters are decoded as they are copied out.
     """
-    wire, layout, name = (
-        sharding.gather_wire,
-        sharding.network.wiring.layout,
-        "gather_in_nodes" if in_nodes else "gather",
-    )
+    wire, layout = sharding.gather_wire, sharding.network.wiring.layout
+    name = "gather_in_nodes" if in_nodes else "gather"
     width = float(sharding.computed) if wire is None else wire_bytes(wire)
     held = -(-numels // (layout.gpus_per_node if in_nodes else sharding.size))
     if wire is not None:
