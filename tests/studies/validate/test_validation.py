@@ -21,7 +21,9 @@ from simulator.prediction.run import run
 from simulator.reporting.answers.validated import JudgedSign
 from simulator.reporting.wording.validation_tables import accuracy_markdown
 from simulator.scenario.reading import load
-from simulator.studies.fit.iteration_fit import fit_named
+from simulator.studies.fit.identifiability import refusals
+from simulator.studies.fit.iteration_fit import distinct_scenarios
+from simulator.studies.fit.iteration_model import IterationModel, parse_constants
 from simulator.studies.validate.measured_rows import ITERATION, measured_files, measured_rows
 from simulator.studies.validate.model_error import fit_model_error, model_error_yaml
 from simulator.studies.validate.validation import validate
@@ -201,9 +203,11 @@ def test_runtime_terms_are_what_the_fit_gives(group, runtime, term):
     shipped = load("ring_check", (f"cluster.runtime=runtimes/{runtime}",)).cluster.runtime
     scenarios = [item for item in rows_of(group).values() if item.cluster.runtime == shipped]
     rows = [row for row in measured_rows(scenarios) if row.fitted and row.quantity == ITERATION]
-    fit = fit_named(rows, [f"runtime.{term}"])
-    assert getattr(scenarios[0].cluster.runtime, term) == pytest.approx(fit.constants[0].value, rel=0.02)
-    assert {item.row.scenario.name for item in fit.rows} == {s.name for s in scenarios if s.measured.used_in_fit}
+    model = IterationModel(rows, parse_constants([f"runtime.{term}"], distinct_scenarios(rows)))
+    values = model.solve()
+    assert not list(refusals(model, values))
+    assert getattr(scenarios[0].cluster.runtime, term) == pytest.approx(values[0], rel=0.02)
+    assert {row.scenario.name for row in rows} == {s.name for s in scenarios if s.measured.used_in_fit}
 
 
 def test_no_prediction_has_moved(document):
