@@ -282,7 +282,8 @@ def _recomputed(builder: Builder, inputs: float, build: Callable[[], None], some
     """Build layers of which only the input is kept; their forward pass runs again before their backward pass.
 
     `some`: fused attention, all-to-alls and every other product, from the first one on, are kept and do not run again;
-    products of experts and in fp8 all do (pytorch/torchtitan, torchtitan/parallelisms/parallelize_llama.py, 2024).
+    products of experts and in fp8 all do, but for what comes last and the backward pass does not need, where PyTorch
+    stops early (pytorch/torchtitan, torchtitan/parallelisms/parallelize_llama.py; torch.utils.checkpoint, 2024).
     """
     first = len(builder.tensors)
     build()
@@ -300,4 +301,7 @@ def _recomputed(builder: Builder, inputs: float, build: Callable[[], None], some
             builder.keep(item.nbytes, 1)
             continue
         builder.keep(item.m * item.n if item.kind == "product" else item.batch / 2 * item.m * item.k)
+    last = max(place for place, item in enumerate(forward) if item.kind in ("product", "grouped"))
+    if some and forward[last].kind == "product":
+        forward = forward[:last]
     builder.tensors[-1].backward[:0] = [item for item in forward if not any(item is each for each in stays)]

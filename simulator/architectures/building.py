@@ -200,10 +200,11 @@ class Builder(Struct):
     ) -> None:
         """Multiply x (rows, inputs) by the last tensor, with both gradients, or without that of x if it is `first`.
 
-        With `fp8` input, weight and the gradient of the output are cast, each with one scale: read for its largest
-        value and again, and written twice, as it is and transposed, since tensor cores take both operands of fp8 along
-        k (pytorch/ao, torchao/float8; Transformer Engine fuses the steps and takes the scale of earlier ones). False:
-        a layer beside it casts the same x.
+        With `fp8` input, weight and the gradient of the output are cast, each with one scale: read once, and written
+        twice, as it is and transposed, since tensor cores take both operands of fp8 along k. The scale takes no further
+        read: Transformer Engine takes that of earlier steps, and `torch.compile`, which torchao asks for, finds the
+        largest value where the tensor is made (NVIDIA/TransformerEngine, delayed scaling; pytorch/ao, torchao/float8).
+        False: a layer beside it casts the same x.
         """
 
         def multiplied(what: str, m: float, n: float, k: float) -> Operator:
@@ -214,7 +215,7 @@ class Builder(Struct):
         if self.tensors[-1].trained:
             back.append(multiplied(f"{name}, {OF_WEIGHT}", inputs, outputs, rows))
         if fp8 is not None:
-            each, elements = 2 * self.width + 2 * FP8, inputs * outputs + (rows * inputs if fp8 else 0)
+            each, elements = self.width + 2 * FP8, inputs * outputs + (rows * inputs if fp8 else 0)
             forward.insert(0, streaming("cast to fp8", each * elements))
             back.insert(0, streaming("cast to fp8", each * rows * outputs))
         self.add(forward, back)

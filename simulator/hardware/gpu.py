@@ -58,6 +58,7 @@ class Gpu(Spec):
     - `fp32_rate`: arithmetic in fp32, of the data sheet.
     - `tensor_rates`: matrix products of its tensor cores with dense operands and sums in fp32, by format, of the data
       sheet.
+    - `fp8_share`: what large products in fp8 reach of their rate, over what those in 16 bits reach of theirs.
     - `l2_cache`: size of the second-level cache.
     - `board_power`: the most that it draws, of the data sheet.
     - `power_limit`: the most that it may draw where it is set lower (`nvidia-smi -pl`): its clock falls under load.
@@ -76,6 +77,7 @@ class Gpu(Spec):
     clock: Hertz | None = None
     fp32_rate: FlopsPerSecond | None = None
     tensor_rates: dict[Literal["tf32", "fp16", "bf16", "fp8"], FlopsPerSecond] = Field(default_factory=dict)
+    fp8_share: float | None = Field(default=None, gt=0, le=2)
     l2_cache: PositiveBytes | None = None
     board_power: Watts | None = None
     power_limit: Watts | None = None

@@ -34,8 +34,11 @@ SPLIT = 0.5
 WINOGRAD = 2.25
 """Multiplications of a 3x3 convolution over those of its fast algorithm F(2x2, 3x3) (Lavin and Gray 2016, 1509.09308),
 which cuDNN runs in fp32: backward passes of VGG-16 on V100 are faster than the data sheet's rate without it."""
+FP8_SHARE = 0.94
+"""`fp8_share` of a GPU that was not timed: the geometric mean of six of NVIDIA, between 0.88 (H100) and 0.99
+(GB200), by their largest products in fp8 and in bf16 (stas00/ml-engineering, compute/accelerator, 2025)."""
 FP8_WIDTH = 1.25
-"""Factor by which casts and products in fp8 may be off beyond those in 16 bits; a prior."""
+"""Factor by which casts and products in fp8 may be off beyond those in 16 bits, of all sizes and makers; a prior."""
 
 EXPERTS_WIDTH = 1.25
 """Factor by which models with experts may be off beyond others: how a router sends tokens, how they are copied into
@@ -145,7 +148,7 @@ class OperatorClock:
     ) -> None:
         self.gpu, self.arithmetic, self.element_wise = gpu, arithmetic, element_wise
         self.rates = shipped_operator_rates() if rates is None else rates
-        self.fp8_rate = rate_of(gpu, arithmetic) * gpu.clock_under_load
+        self.fp8_rate = rate_of(gpu, arithmetic) * gpu.clock_under_load * (gpu.fp8_share or FP8_SHARE)
         self.rate = rate_of(gpu, "bf16" if arithmetic == "fp8" else arithmetic) * gpu.clock_under_load
         reached = gpu.hardware.reached or (gpu.memory_bandwidth or 0.0) * shipped_rates().share
         if not reached:
@@ -203,9 +206,8 @@ class OperatorClock:
             reason = f"{reason}, none on this GPU, which may differ as GPUs do in fp32"
         if self.arithmetic == "fp8":
             width = _both(width, FP8_WIDTH)
-            reason = (
-                f"{reason}; products in fp8 are taken to reach the same share of their rate, which nobody timed here"
-            )
+            where = "this GPU" if self.gpu.fp8_share else "six others"
+            reason = f"{reason}; products in fp8 by the largest ones on {where}"
         if any(item.kind == "grouped" for item in made.forward):
             width = _both(width, EXPERTS_WIDTH)
             reason = f"{reason}; experts with equal parts of the tokens, in products that nobody timed here"

@@ -109,10 +109,13 @@ def test_operators_that_are_made_again_are_all_but_attention_and_every_other_pro
     assert [(item.n, item.k) for item in again] == [(hidden, hidden), (hidden, hidden), (1024, hidden)]
     rest = 2 * 2 * tokens * hidden + 8 * tokens * 4  # last norm and decoder, logits in fp32
     assert made[1].kept_bytes - rest == 2 * tokens * hidden * (1 + 1 + 1 + 4 + 1 + 1)
+    in_fp8 = description_of(some.origin.architecture.model_copy(update={"arithmetic": "fp8"}), 1, some.precision)
+    # In fp8 each product but the last one, whose result the backward pass of the block does not need.
+    assert [sum(item.fp8 for item in each) for each in (in_fp8.forward, in_fp8.backward)] == [7, 14 + 6]
 
 
 def test_fp8_is_for_linear_layers_of_blocks_whose_operands_are_cast(tmp_path: Path) -> None:
-    """Seven layers a block, not the decoder, nor attention. Six bytes are moved for each element that is cast: weights,
+    """Seven layers a block, not the decoder, nor attention. Four bytes are moved for each element cast: weights,
     inputs (queries, keys and values have one, gate and up have one), and gradients of outputs."""
     base = MODEL | {"precision": "bf16", "gated": True, "layers": 1, "mlp": 1024, "arithmetic": "fp8"}
     changes: dict[str, Any] = {"workload": base, "cluster": document()["cluster"] | {"gpu": "gpus/h100"}}
@@ -128,7 +131,7 @@ def test_fp8_is_for_linear_layers_of_blocks_whose_operands_are_cast(tmp_path: Pa
     assert made.kept_bytes == in_bf16.kept_bytes
     weights, tokens = 4 * 256**2 + 3 * 256 * 1024, 64
     casts = [sum(item.nbytes for item in each if "fp8" in item.name) for each in (made.forward, made.backward)]
-    assert casts == [6 * (weights + tokens * (256 + 256 + 256 + 1024)), 6 * tokens * (5 * 256 + 2 * 1024)]
+    assert casts == [4 * (weights + tokens * (256 + 256 + 256 + 1024)), 4 * tokens * (5 * 256 + 2 * 1024)]
     assert made.forward[-3].name == "linear" and not made.forward[-3].fp8
     assert "expected an arithmetic of A100" in message(tmp_path, workload=base)
     assert "linear layers of transformers have it" in message(

@@ -50,11 +50,14 @@ def test_element_wise_work_takes_the_bytes_of_how_it_runs() -> None:
     )
 
 
-def test_products_in_fp8_reach_the_same_share_of_their_own_rate() -> None:
+def test_products_in_fp8_reach_a_share_of_what_those_in_16_bits_reach_of_their_rate() -> None:
+    """0.94 of it where the GPU states nothing: sqrt[6](0.882 x 0.926 x 0.914 x 0.983 x 0.948 x 0.992)."""
     gpu = GPU.model_copy(update={"tensor_rates": {"bf16": 80e12, "fp8": 160e12}})
     clock, one = OperatorClock(gpu, "fp8", PLAIN), product("p", 4000, 4000, 4000, 2)
     assert clock.arithmetic_time(one) == pytest.approx(128e9 / 20e12)
-    assert clock.arithmetic_time(replace(one, fp8=True)) == pytest.approx(128e9 / 40e12)
+    assert clock.arithmetic_time(replace(one, fp8=True)) == pytest.approx(128e9 / 40e12 / 0.94, rel=1e-3)
+    timed = OperatorClock(gpu.model_copy(update={"fp8_share": 0.8}), "fp8", PLAIN)
+    assert timed.arithmetic_time(replace(one, fp8=True)) == pytest.approx(128e9 / 32e12)
     made = [clock.estimated(Description([DescribedTensor("w", 1)], 0.0, "fp8")), OperatorClock(gpu, "bf16", PLAIN)]
     assert made[0].width > made[1].estimated(Description([DescribedTensor("w", 1)], 0.0, "bf16")).width
     with pytest.raises(ValueError, match="expected an arithmetic of a GPU: fp32, fp16, got fp8"):
