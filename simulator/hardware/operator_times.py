@@ -39,6 +39,9 @@ FP8_SHARE = 0.94
 (GB200), by their largest products in fp8 and in bf16 (stas00/ml-engineering, compute/accelerator, 2025)."""
 FP8_WIDTH = 1.25
 """Factor by which casts and products in fp8 may be off beyond those in 16 bits, of all sizes and makers; a prior."""
+ATTENTION_WIDTH = 1.3
+"""Factor by which fused attention may be off beyond the rest: of the rate of H100 35 % are published for forward passes
+(Shah et al. 2024, 2407.08608), and one training shows 27 %; a prior for other lengths, and for parts of a sequence."""
 
 EXPERTS_WIDTH = 1.25
 """Factor by which models with experts may be off beyond others: how a router sends tokens, how they are copied into
@@ -208,6 +211,10 @@ class OperatorClock:
             width = _both(width, FP8_WIDTH)
             where = "this GPU" if self.gpu.fp8_share else "six others"
             reason = f"{reason}; products in fp8 by the largest ones on {where}"
+        spent = self.time(made.forward)
+        if share := self.time(item for item in made.forward if item.kind == "attention") / (spent or 1.0):
+            width = _both(width, ATTENTION_WIDTH**share)
+            reason = f"{reason}; attention, which nobody timed here, has {100 * share:.0f} % of a forward pass"
         if any(item.kind == "grouped" for item in made.forward):
             width = _both(width, EXPERTS_WIDTH)
             reason = f"{reason}; experts with equal parts of the tokens, in products that nobody timed here"

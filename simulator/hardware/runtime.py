@@ -211,8 +211,9 @@ class Runtime(Spec):
     - `cycle_time`: seconds between two checks for tensors that are ready (Horovod).
     - `collective_launch`: host seconds to issue one collective; overlaps with the collective before it.
     - `gather_overhead`: host seconds of one gather call (a list of output tensors is made and filled).
-    - `compute_slowdown`: how much slower kernels run while a collective is running; `auto`: it was not measured, and is
-      estimated from other set-ups (`simulator.hardware.slowdown`).
+    - `compute_slowdown`: how much slower kernels run while a collective is running (not while hosts push to servers and
+      pull, for which the GPU runs no kernels); `auto`: it was not measured, and is estimated from other set-ups
+      (`simulator.hardware.slowdown`).
     - `slowdown_width`: share of it by which it may be wrong either way, in nine of ten cases; 0: it was measured.
     - `endpoint_bandwidth`: what the software of one endpoint (a socket library, a server process) moves per second and
       direction while both directions are busy.

@@ -265,7 +265,9 @@ class Iterating:
         """The stages of an exchange that shares links; `own` (w,): when each worker starts with the first of them."""
         for stage in self.plan.stages_of(task):
             began, place, sending = self.env.now, len(self.compute.collectives), -math.inf
-            slows = stage.collective and self.compute.slowdown > 0
+            slows = stage.collective and not stage.by_hosts and self.compute.slowdown > 0
+            beside = task.sends and stage.by_hosts  # compute is as fast as it is until the hosts are done
+            self._toggle(began, -beside)
             if slows:
                 self.compute.collectives.append((began, math.inf))
             if stage.seconds:
@@ -287,6 +289,7 @@ class Iterating:
             own = None if stage.rounds else own
             if slows:
                 self.compute.collectives[place] = (began, self.env.now)
+            self._toggle(self.env.now, beside)
             self.job.busy.append(Busy(began, self.env.now, stage.label, task.bucket, stage.collective, sending))
         if own is not None:
             yield self.env.timeout(max(0.0, float(own.max()) - self.env.now))

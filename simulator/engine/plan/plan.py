@@ -36,8 +36,9 @@ if TYPE_CHECKING:
 class Stage(Struct):
     """One part of a bucket's exchange: a fixed time of a collective or kernel, then rounds that share links.
 
-    `beside`: the part of the fixed time that a collective takes beside its links (the rest is software). `shape`: what
-    the rounds are to the network, where rounds of the same shape are laid out once.
+    `beside`: the part of the fixed time that a collective takes beside its links (the rest is software). `by_hosts`:
+    CPUs and NICs carry it without kernels on the GPU, which leaves compute as fast as it is. `shape`: what the rounds
+    are to the network, where rounds of the same shape are laid out once.
     """
 
     label: str
@@ -45,6 +46,7 @@ class Stage(Struct):
     rounds: Rounds | None = None
     collective: bool = True
     beside: float = 0.0
+    by_hosts: bool = False
     shape: Shape | None = None
 
 
@@ -85,16 +87,20 @@ def _stages_of_call(work: Work, setup: Setup, slot: int, place: int) -> list[Sta
     """One communication step, phase by phase; what the call takes itself comes before its first phase."""
     step, network, beside = work.steps[place], setup.network, 0.0
     made = phases_of(step, slot, network)
-    phases = [phase for phase in made if phase]
+    phases, workers = [phase for phase in made if phase], network.wiring.layout.workers
+    served = isinstance(step, PushPull)
+    by_hosts = [served and all(max(it.src.max(), it.dst.max()) >= workers for it in phase) for phase in phases]
     if (seats := network.seats) is not None:
         phases = [[Round(seats[i.src], seats[i.dst], i.nbytes, i.repeat) for i in phase] for phase in phases]
     if setup.alone:
         if phases and not isinstance(step, Messages):
             beside = float(network.fabric.added_seconds(payload_bytes([step], network.wiring.layout)[1])[0])
-        phases = phases or [[]]  # a call that sends nothing takes its time, as where calls have prices
+        # A call that sends nothing takes its time, as where calls have prices.
+        phases, by_hosts = phases or [[]], by_hosts or [False]
     kind = type(step).__name__
-    names = ("Push", "Pull") if isinstance(step, PushPull) and len(phases) == 2 else (kind,) * len(phases)
-    stages = [Stage(name, rounds=phase) for name, phase in zip(names, phases, strict=True)]
+    names = ("Push", "Pull") if served and len(phases) == 2 else (kind,) * len(phases)
+    parts = zip(names, phases, by_hosts, strict=True)
+    stages = [Stage(name, rounds=phase, by_hosts=of_hosts) for name, phase, of_hosts in parts]
     if stages:
         stages[0].seconds, stages[0].beside = float(work.software[place]) + made.start_up + beside, beside
     return stages
@@ -106,7 +112,8 @@ def join_stages(stages: Sequence[Stage]) -> list[Stage]:
     for stage in stages:
         if made and made[-1].rounds and stage.rounds and not stage.seconds:
             label = made[-1].label if made[-1].label == stage.label else f"{made[-1].label} and {stage.label.lower()}"
-            made[-1] = replace(made[-1], label=label, rounds=[*made[-1].rounds, *stage.rounds], shape=None)
+            rounds, by_hosts = [*made[-1].rounds, *stage.rounds], made[-1].by_hosts and stage.by_hosts
+            made[-1] = replace(made[-1], label=label, rounds=rounds, by_hosts=by_hosts, shape=None)
         else:
             made.append(replace(stage))
     return made

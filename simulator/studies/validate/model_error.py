@@ -30,6 +30,8 @@ _DIGITS = 4
 _CLOSE = 1e-9
 _KNOWN = 0.2
 """Half-widths below which inputs count as known, as logarithms."""
+_LEAST = 4
+"""Rows from which on a set-up tells how errors are distributed: of fewer the largest is not that of nine in ten."""
 _FAR = 1e6  # of a row that is off although nothing is uncertain
 
 Row = Mapping[str, Any]
@@ -37,10 +39,11 @@ Row = Mapping[str, Any]
 
 class _Rows:
     """Measured rows: how far their logarithms are off, how far to that side they may be by their inputs, and the shares
-    of the parts; `weights`: every set-up has the same."""
+    of the parts; `weights`: every set-up of at least so many rows has the same, all set-ups if none has so many."""
 
-    def __init__(self, rows: Sequence[Row]) -> None:
-        groups = group_by(rows, lambda row: row["group"]).values()
+    def __init__(self, rows: Sequence[Row], least: int = 1) -> None:
+        groups = list(group_by(rows, lambda row: row["group"]).values())
+        groups = [alike for alike in groups if len(alike) >= least] or groups
         rows, self.set_ups = [row for alike in groups for row in alike], len(groups)
         self.weights = np.concatenate([np.full(len(alike), 1 / len(alike)) for alike in groups])
         self.off = np.array([math.log(float(row["measured"]) / float(row["predicted"])) for row in rows])
@@ -125,7 +128,7 @@ def _fit(rows: Sequence[Row], signs: Sequence[JudgedSign]) -> Errors:
     while high - low > _CLOSE:
         middle = (low + high) / 2
         low, high = (low, middle) if known.stretch(middle)[90] <= 1 else (middle, high)
-    return Errors(width=math.exp(high), stretch=_Rows(rows).stretch(high), speed_ups=_further(signs))
+    return Errors(width=math.exp(high), stretch=_Rows(rows, _LEAST).stretch(high), speed_ups=_further(signs))
 
 
 def _further(signs: Sequence[JudgedSign]) -> float:

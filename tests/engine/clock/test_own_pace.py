@@ -70,6 +70,17 @@ def test_gpus_that_sum_inside_their_node_push_when_the_slowest_of_the_node_is_re
     assert made["iteration_time_s"] == pytest.approx(5 + 2, rel=1e-6)
 
 
+@pytest.mark.parametrize(("gpus", "lost"), [(1, 0), (2, 1)])
+def test_compute_is_slower_beside_kernels_inside_a_node_and_not_while_hosts_push_and_pull(gpus, lost):
+    """From 1 s on two GPUs of a node sum for 1 s, which half of a second of compute takes, servers have 2 s for what
+    both nodes push and 2 s for what they pull, and the GPUs gather for 1 s. One GPU a node has no kernels for that."""
+    parts = {"gpus_per_node": gpus, "network": {"intra_node": {"bandwidth": "2 MB/s", "latency": 0}}}
+    runtime = {"name": "slowed", "compute_slowdown": 1.0}
+    made = document([(1e-6, 0, 9), (1, 0, 1)], SERVERS | {"local_aggregation": True}, runtime=runtime, **parts)
+    assert made["breakdown_s"]["slowdown"] == pytest.approx(lost, rel=1e-5)
+    assert made["breakdown_s"]["backward"] == exact(10)
+
+
 def test_another_gpu_pushes_later():
     """Selection takes 1 s on one and 3 s on the other: ready at 3 and 5; half as pairs is as much as dense."""
     made = document(
