@@ -79,7 +79,7 @@ class BucketStep(Struct, dict=True):
 
     def begin(self, model: Any, parameters: Mapping[str, Any]) -> None:
         """Mark the start of the forward pass, and from now on every module and every gradient."""
-        self.marks = self._hooks.enter_context(mark_hooks(model, parameters, self.clock))
+        self.marks = self._hooks.enter_context(mark_hooks(model, parameters, self.clock.mark))
         self.start = self.clock.mark()
 
     def watch_outputs(self, output: Any) -> None:
@@ -171,7 +171,7 @@ class JobTrace:
     def close(self) -> None:
         """Write all files. Raises SparsimError where nothing was recorded."""
         if self._stream is not None:
-            timed = time_layers(self._stream.layers, self.model, self.parameters, self._steps)
+            timed = time_layers(self._stream.layers, self._steps)
             self._stream.close(timed)
             write_tables(self.folder, self._buckets, self._times, self.iterations, self._describe_job())
 

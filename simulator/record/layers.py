@@ -69,7 +69,7 @@ def profile(task: RecordedTask, device: str, repeats: int = 30, warm_up: int = 5
         optimiser.step()
         end = clock.mark()
         clock.settle()
-        with mark_hooks(task.model, parameters, clock) as marks:
+        with mark_hooks(task.model, parameters, clock.mark) as marks:
             optimiser.zero_grad()
             clock.settle()
             start = clock.mark()
@@ -90,7 +90,7 @@ def profile(task: RecordedTask, device: str, repeats: int = 30, warm_up: int = 5
         numels[parameters[name].dtype] += parameters[name].numel()
     idle = tuple(name for name in parameters if name not in gaps)
     return LayerProfile(
-        layers=tuple(time_layers(layers, task.model, parameters, steps)),
+        layers=tuple(time_layers(layers, steps)),
         forward=median_total(forward),
         backward=median_total(backward),
         step=statistics.median(whole),
