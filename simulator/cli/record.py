@@ -214,7 +214,6 @@ def record_training(
     from simulator.trainings.options import read_options
 
     need_torch("record training")
-    from simulator.record.streams import Recording
     from simulator.traces.sampling import Sampling
     from simulator.training.task import known_tasks
 
@@ -233,8 +232,7 @@ def record_training(
             settings = {"device": place, "threads": threads, "checkpoint_every": checkpoint_every}
             options = read_options({"task": task, **keys}, overrides)
             sampling = None if coordinates is None else Sampling(coordinates, pieces, pilot, options.seed)
-            recording = None if record is None else Recording(record, sampling)
-            _train_task(options, out, {**settings, "record": recording})
+            _train_task(options, out, {**settings, "record": record, "sampling": sampling})
     except KeyboardInterrupt:
         click.echo(f"interrupted; the same command continues in {out}", err=True)
         click.get_current_context().exit(INTERRUPTED)

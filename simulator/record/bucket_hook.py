@@ -30,7 +30,7 @@ from simulator.record.merging import (
     write_tables,
 )
 from simulator.record.models import batch_size_of, tensors_in, trainable_parameters
-from simulator.record.streams import GradientStream, TensorSample, find_share_problems, open_stream
+from simulator.record.streams import GradientStream, TensorSample, find_share_problems
 from simulator.record.timing import Clock, Gaps, Marks, clock_of, mark_hooks, time_layers
 from simulator.records import Record, field
 
@@ -324,7 +324,7 @@ class JobRecorder:
             "workers": 1,
             "source": SOURCE,
         }
-        return open_stream(self.folder, self._parameters, layers, {**about, **self.options.about}, self._sample)
+        return GradientStream(self.folder, self._parameters, layers, {**about, **self.options.about}, self._sample)
 
     def _describe_job(self) -> Mapping[str, Any]:
         place, workers, inner = environment(self._device), distributed.get_world_size(), self.options.inner

@@ -17,7 +17,7 @@ from simulator.loading.csv_tables import read_layers
 from simulator.models.layers import Layer
 from simulator.record.merging import find_rank, merge_ranks, prepare_folder
 from simulator.record.models import RecordedTask, batch_size_of, trainable_parameters
-from simulator.record.streams import TensorSample, find_share_problems, open_stream
+from simulator.record.streams import GradientStream, TensorSample, find_share_problems
 
 
 class GradientRecorder:
@@ -75,7 +75,7 @@ class GradientRecorder:
         self._sample = TensorSample(self._parameters, sample, seed)
         own = {"model": type(getattr(model, "module", model)).__name__, "batch_size": batch_size, "workers": workers}
         self.folder = prepare_folder(self.out, self.rank, self.world)
-        self._stream = open_stream(self.folder, self._parameters, self._layers, own | (about or {}), self._sample)
+        self._stream = GradientStream(self.folder, self._parameters, self._layers, own | (about or {}), self._sample)
         self.iteration, self.left_out = 0, 0
         self._rows: list[np.ndarray] = []
         self._step_losses: list[float] = []

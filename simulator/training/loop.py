@@ -15,9 +15,10 @@ import torch
 from simulator.engine.refusals import as_input_error
 from simulator.errors import InputError, Problem
 from simulator.models.layers import Layer
-from simulator.record.streams import GradientStream, Recording, open_stream
+from simulator.record.streams import GradientStream
 from simulator.records import astuple
 from simulator.scenario.versions import versions
+from simulator.traces.sampling import Sampling
 from simulator.training.checkpoints import CHECKPOINT_FILE, read_checkpoint, write_checkpoint
 from simulator.training.exchange import GradientExchange
 from simulator.training.gradients import Workers
@@ -46,7 +47,8 @@ def train(
     device: str = "cpu",
     threads: int = 1,
     checkpoint_every: int = 100,
-    record: Recording | None = None,
+    record: Path | None = None,
+    sampling: Sampling | None = None,
     observe: Observe | None = None,
 ) -> TrainingRun:
     """Train with the method in the loop into the folder `out`; a training that was interrupted continues.
@@ -55,8 +57,8 @@ def train(
     threads and versions, also after an interruption. `checkpoint_every`: iterations between two checkpoints, which are
     removed at the end. `observe` is called with the number of finished iterations, at the start too. A loss that
     is not finite or a gradient beyond `LARGEST` ends the training; `stopped` says when, and what was done is kept.
-    `record`: what of the gradients is written as a trace, before the exchange; such a training is not continued after
-    an interruption.
+    `record`: the folder of a trace to which the gradients are written before the exchange, all or those of `sampling`;
+    such a training is not continued after an interruption.
 
     Raises InputError for a task or method that cannot be trained, and where the folder holds another training, or any
     if it is to be recorded.
@@ -68,11 +70,10 @@ def train(
     if finished_run(folder, options):
         return read_run(folder)
     with _reproducible(threads):
-        task = load_task(options, device)
-        loop = _Loop(options, task)
-        spec = _spec_of(options, task, loop)
+        loop = _Loop(options, load_task(options, device))
+        spec = loop.spec()
         if record is not None:
-            loop.stream = _begin_trace(record, options, task, loop.workers)
+            loop.record(record, sampling)
         else:
             loop.resume(read_checkpoint(folder))
         if observe is not None:
@@ -107,6 +108,34 @@ class _Loop:
         self.velocity = torch.zeros_like(self.workers.weights)
         self.points: list[CurvePoint] = []
         self.stream: GradientStream | None = None
+
+    def spec(self) -> TrainingSpec:
+        """What training.yaml says before the end."""
+        options, task = self.options, self.task
+        return TrainingSpec(
+            **options.model_dump(exclude={"batch_size", "learning_rate"}),
+            batch_size=task.batch_size,
+            learning_rate=task.learning_rate,
+            metric=task.metric,
+            better=task.better,
+            elements=sum(self.workers.numels),
+            versions=versions() | {"torch": str(torch.__version__)},
+            source=f"trained by `sparsim record training`; data: {task.licence or 'not stated'}",
+        )
+
+    def record(self, folder: Path, sampling: Sampling | None) -> None:
+        """Write the gradients of every step to a trace."""
+        options, workers = self.options, self.workers
+        layers = [Layer(name=name, numel=numel) for name, numel in zip(workers.parameters, workers.numels, strict=True)]
+        stated = "".join(f", {name} {value}" for name, value in options.parameters.items())
+        about = {
+            "model": f"{options.task}{stated}, {sum(workers.numels)} parameters",
+            "batch_size": self.task.batch_size,
+            "workers": options.workers,
+            "data_licence": self.task.licence,
+            "source": f"recorded by `sparsim record training`: {options.model_dump_json(exclude_defaults=True)}",
+        }
+        self.stream = GradientStream(folder, workers.parameters, layers, about, sampling)
 
     def step(self) -> str:
         """One iteration; why it could not be done, or nothing."""
@@ -173,32 +202,6 @@ class _Loop:
     def digest(self) -> str:
         """SHA-256 of the weights, in the order of the model's parameters."""
         return hashlib.sha256(self.workers.weights.cpu().numpy().tobytes()).hexdigest()
-
-
-def _begin_trace(record: Recording, options: TrainingOptions, task: TrainingTask, workers: Workers) -> GradientStream:
-    layers = [Layer(name=name, numel=numel) for name, numel in zip(workers.parameters, workers.numels, strict=True)]
-    stated = "".join(f", {name} {value}" for name, value in options.parameters.items())
-    about = {
-        "model": f"{options.task}{stated}, {sum(workers.numels)} parameters",
-        "batch_size": task.batch_size,
-        "workers": options.workers,
-        "data_licence": task.licence,
-        "source": f"recorded by `sparsim record training`: {options.model_dump_json(exclude_defaults=True)}",
-    }
-    return open_stream(record.folder, workers.parameters, layers, about, record.sampling)
-
-
-def _spec_of(options: TrainingOptions, task: TrainingTask, loop: _Loop) -> TrainingSpec:
-    return TrainingSpec(
-        **options.model_dump(exclude={"batch_size", "learning_rate"}),
-        batch_size=task.batch_size,
-        learning_rate=task.learning_rate,
-        metric=task.metric,
-        better=task.better,
-        elements=sum(loop.workers.numels),
-        versions=versions() | {"torch": str(torch.__version__)},
-        source=f"trained by `sparsim record training`; data: {task.licence or 'not stated'}",
-    )
 
 
 @contextmanager
