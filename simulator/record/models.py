@@ -17,8 +17,6 @@ from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.record.own_model import ACCEPTED, OwnModel, load_model
 from simulator.records import Record
 
-Batches = Callable[[int, torch.Generator], Any]
-
 
 class Bottleneck(nn.Module):
     """1x1, 3x3 (which carries the stride) and 1x1 convolution with batch norm, and a shortcut."""
@@ -164,17 +162,6 @@ def vgg16() -> Any:
     return nn.Sequential(OrderedDict(named))
 
 
-def _labelled(*shape: int, classes: int) -> Batches:
-    return lambda size, random: (
-        torch.randn(size, *shape, generator=random),
-        torch.randint(classes, (size,), generator=random),
-    )
-
-
-def _tokens(vocabulary: int, length: int) -> Batches:
-    return lambda size, random: torch.randint(vocabulary, (size, length), generator=random)
-
-
 def classified(model: Any, batch: Any) -> Any:
     """Mean cross-entropy of labelled inputs."""
     inputs, labels = batch
@@ -219,33 +206,24 @@ _MOST = 10**9
 """Most elements of one sample."""
 
 
-def random_batches(model: Any, shape: str, batch_size: int, seed: int) -> Iterator[Any]:
+def random_batches(model: Any, shape: str, batch_size: int, seed: int, classes: int) -> Iterator[Any]:
     """Endless batches (batch_size, *shape) from the seed: standard normal numbers, or token ids for `tokens:128`.
 
-    Token ids are below the number of rows of the model's first embedding. Raises InputError for anything that is not a
-    shape, and for tokens where the model has no embedding.
+    Token ids are below the number of rows of the model's first embedding. With `classes` there are labels below them.
+    Raises InputError for anything that is not a shape, and for tokens where the model has no embedding.
     """
     tokens, sizes = sample_shape(shape)
-    rows = 0
-    if tokens:
-        embeddings = [item for item in model.modules() if isinstance(item, torch.nn.Embedding)]
-        if not embeddings:
-            hint = "give the shape of its numbers, such as --input 3x224x224"
-            raise InputError(Problem("--input", "a model with an embedding, for tokens", "none", hint))
-        rows = embeddings[0].num_embeddings
-
-    def draw(size: int, random: torch.Generator) -> Any:
-        shape = (size, *sizes)
-        return torch.randint(rows, shape, generator=random) if rows else torch.randn(shape, generator=random)
-
-    return endless_batches(draw, batch_size, seed)
-
-
-def endless_batches(draw: Callable[[int, torch.Generator], Any], batch_size: int, seed: int) -> Iterator[Any]:
-    """Batches of so many samples without end, each by `draw` from the seed's random numbers."""
+    embeddings = [item for item in model.modules() if isinstance(item, torch.nn.Embedding)]
+    if tokens and not embeddings:
+        hint = "give the shape of its numbers, such as --input 3x224x224"
+        raise InputError(Problem("--input", "a model with an embedding, for tokens", "none", hint))
     random = torch.Generator().manual_seed(seed)
     while True:
-        yield draw(batch_size, random)
+        if tokens:
+            inputs = torch.randint(embeddings[0].num_embeddings, (batch_size, *sizes), generator=random)
+        else:
+            inputs = torch.randn(batch_size, *sizes, generator=random)
+        yield (inputs, torch.randint(classes, (batch_size,), generator=random)) if classes else inputs
 
 
 def sample_shape(shape: str) -> tuple[bool, tuple[int, ...]]:
@@ -277,15 +255,15 @@ def mean_square(model: Any, batch: Any) -> Any:
     return torch.stack(losses).sum()
 
 
-MODELS: dict[str, tuple[Callable[[], Any], int, Batches, Callable[[Any, Any], Any]]] = {
-    "mlp": (mlp, 64, _labelled(784, classes=10), classified),
-    "cnn": (cnn, 32, _labelled(3, 32, 32, classes=10), classified),
-    "resnet50": (resnet50, 32, _labelled(3, 224, 224, classes=1000), classified),
-    "vgg16": (vgg16, 32, _labelled(3, 224, 224, classes=1000), classified),
-    "bert-base": (BertModule, 16, _tokens(30522, 128), mean_square),
-    "gpt2": (Gpt, 4, _tokens(50257, 512), next_token),
+MODELS: dict[str, tuple[Callable[[], Any], int, str, int, Callable[[Any, Any], Any]]] = {
+    "mlp": (mlp, 64, "784", 10, classified),
+    "cnn": (cnn, 32, "3x32x32", 10, classified),
+    "resnet50": (resnet50, 32, "3x224x224", 1000, classified),
+    "vgg16": (vgg16, 32, "3x224x224", 1000, classified),
+    "bert-base": (BertModule, 16, "tokens:128", 0, mean_square),
+    "gpt2": (Gpt, 4, "tokens:512", 0, next_token),
 }
-"""By name: the model, its default batch size, its random batches, and its loss."""
+"""By name: the model, its default batch size, the shape of a sample, classes of its labels, and its loss."""
 
 
 class RecordedTask(Record):
@@ -307,11 +285,12 @@ def task_of(name: str, device: str, batch_size: int | None = None, seed: int = 0
     Raises InputError for an unknown name, a missing function, and where there are no inputs or two.
     """
     torch.manual_seed(seed)
+    size, classes = DEFAULT_BATCH, 0
     if name in MODELS:
         if shape:
             raise InputError(Problem("--input", "a model without inputs of its own", name, "leave out --input"))
-        build, size, draw, loss = MODELS[name]
-        own = OwnModel(name, build(), endless_batches(draw, batch_size or size, seed), loss)
+        build, size, drawn, classes, loss = MODELS[name]
+        own = OwnModel(name, build(), loss=loss, input=drawn)
     elif ":" not in name:
         hint = suggest_nearest(name, MODELS)
         raise InputError(Problem("MODEL", f"a built-in model, {ACCEPTED}", format_value(name), hint))
@@ -327,7 +306,7 @@ def task_of(name: str, device: str, batch_size: int | None = None, seed: int = 0
         if not shape:
             hint = "give the shape of one sample, such as --input 3x224x224 or --input tokens:128"
             raise InputError(Problem(name, "inputs for the model", "none", hint))
-        batches = random_batches(own.model, shape, batch_size or DEFAULT_BATCH, seed)
+        batches = random_batches(own.model, shape, batch_size or size, seed, classes)
     placed = (move_batch(batch, device) for batch in batches)
     return RecordedTask(name, own.model.to(device), placed, own.loss or mean_square)
 
