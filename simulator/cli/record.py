@@ -88,9 +88,9 @@ def record_kernels(
         resume=resume,
         report=lambda text: click.echo(text, err=True),
     )
-    rows = f"{done.written} rows" + (f", {done.kept} kept" if done.kept else "")
-    click.echo(f"{out}: {rows}, {len(done.skipped)} points skipped, {len(done.wrong)} wrong")
-    if done.wrong:
+    rows = f"{done['written']} rows" + (f", {done['kept']} kept" if done["kept"] else "")
+    click.echo(f"{out}: {rows}, {done['skipped']} points skipped, {done['wrong']} wrong")
+    if done["wrong"]:
         click.get_current_context().exit(1)
 
 

@@ -44,12 +44,6 @@ class LayerProfile(Record):
     idle: tuple[str, ...] = ()
     precision: NumberFormat = "fp32"
 
-    @property
-    def ready(self) -> tuple[float, ...]:
-        """Seconds from the start of backward until each tensor's gradient is ready."""
-        backward = list(itertools.accumulate(layer.backward for layer in reversed(self.layers)))
-        return tuple(reversed(backward))
-
 
 def profile(task: RecordedTask, device: str, repeats: int = 30, warm_up: int = 5) -> LayerProfile:
     """Time `repeats` steps on one batch, each without hooks and then with them.
@@ -107,7 +101,8 @@ def write_workload(folder: Path, name: str, task: str, made: LayerProfile, place
     Returns the path of the first. Raises InputError where the folder can't be written.
     """
     rows = ["name,numel,forward_s,backward_s,ready_s"]
-    for layer, ready in zip(made.layers, made.ready, strict=True):
+    moments = list(itertools.accumulate(layer.backward for layer in reversed(made.layers)))
+    for layer, ready in zip(made.layers, reversed(moments), strict=True):
         rows.append(f"{layer.name},{layer.numel},{layer.forward:.6g},{layer.backward:.6g},{ready:.6g}")
     software = f"PyTorch {place.pytorch}"
     if place.cuda:

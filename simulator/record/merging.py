@@ -11,7 +11,8 @@ import os
 import re
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -178,9 +179,7 @@ def write_tables(
     """Write what one rank saw. `buckets`: bytes and tensors by number; `job`: workers, nodes, device and software."""
     rows = ((number, nbytes, " ".join(tensors)) for number, (nbytes, tensors) in sorted(buckets.items()))
     write_rows(folder / BUCKETS, ("bucket", "nbytes", "tensors"), rows)
-    _write_ranks(folder / TIMES, BucketTimes._fields, [times])
-    _write_ranks(folder / ITERATIONS, IterationTime._fields, [iterations])
-    write_yaml(folder / JOB, {**job, **_describe_iterations(iterations)})
+    _write_ranks(folder, [times], [iterations], job)
 
 
 def merge_tables(folders: Sequence[Path], out: Path) -> None:
@@ -200,9 +199,7 @@ def merge_tables(folders: Sequence[Path], out: Path) -> None:
     if absent:
         raise InputError(Problem(str(folders[0] / JOB), "what describes the job", f"no {', '.join(absent)}"))
     write_bytes(out / BUCKETS, (folders[0] / BUCKETS).read_bytes())
-    _write_ranks(out / TIMES, BucketTimes._fields, times)
-    _write_ranks(out / ITERATIONS, IterationTime._fields, iterations)
-    write_yaml(out / JOB, {**job, **_describe_iterations([item for rank in iterations for item in rank])})
+    _write_ranks(out, times, iterations, job)
     if job["averaged_by"] == ALL_REDUCE and len(folders) > 1:
         # The table that `sparsim record collectives` writes, with the all-reduces of the job.
         common = {"backend": job["backend"], "world_size": job["workers"], "nodes": job["nodes"]}
@@ -227,21 +224,27 @@ def find_durations(ranks: Sequence[Sequence[BucketTimes]]) -> dict[int, list[flo
     return {nbytes: [seconds for _, seconds in pairs] for nbytes, pairs in sorted(sizes.items())}
 
 
-def _write_ranks(path: Path, columns: Sequence[str], ranks: Iterable[Iterable[tuple[object, ...]]]) -> None:
+def _write_ranks(
+    folder: Path,
+    times: Sequence[Sequence[BucketTimes]],
+    iterations: Sequence[Sequence[IterationTime]],
+    job: Mapping[str, Any],
+) -> None:
+    """Write the times of ranks. An iteration takes the median of those that recording did not disturb, if there are."""
+
     def cell(value: object) -> str:
         return f"{value:.9g}" if isinstance(value, float) else str(value).lower()
 
-    write_rows(path, ("rank", *columns), ((rank, *map(cell, row)) for rank, rows in enumerate(ranks) for row in rows))
-
-
-def _describe_iterations(iterations: Iterable[IterationTime]) -> Mapping[str, Any]:
-    """The median of the iterations that recording did not disturb, or of all where there are no others."""
-    every = list(iterations)
-    calm = [item.seconds for item in every if not item.disturbed]
-    seconds = calm or [item.seconds for item in every]
-    if not seconds:
-        return {}
-    return {"iteration_time": f"{statistics.median(seconds):.6g} s", "timed_without_recording": bool(calm)}
+    for name, kind, ranks in ((TIMES, BucketTimes, times), (ITERATIONS, IterationTime, iterations)):
+        rows = ((rank, *map(cell, row)) for rank, rows in enumerate(ranks) for row in rows)
+        write_rows(folder / name, ("rank", *kind._fields), rows)
+    every = list(chain.from_iterable(iterations))
+    calm = [item for item in every if not item.disturbed]
+    described: dict[str, Any] = {}
+    if every:
+        seconds = statistics.median(item.seconds for item in calm or every)
+        described = {"iteration_time": f"{seconds:.6g} s", "timed_without_recording": bool(calm)}
+    write_yaml(folder / JOB, {**job, **described})
 
 
 def _bucket_times(row: Row) -> BucketTimes:

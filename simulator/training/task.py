@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -59,27 +60,24 @@ def load_task(options: TrainingOptions, device: str = "cpu") -> TrainingTask:
         raise InputError([Problem(options.task, f"a function `{name}`", "none") for name in wrong])
     _check_parameters(options, [item for item in functions.values() if callable(item)])
 
-    def with_parameters(function: Any) -> Mapping[str, Any]:
+    def with_parameters(function: Any) -> Any:
         taken = inspect.signature(function).parameters
-        return {name: value for name, value in options.parameters.items() if name in taken}
+        return partial(function, **{name: value for name, value in options.parameters.items() if name in taken})
 
-    make, batches, loss, evaluate = functions.values()
+    make, batches, loss, evaluate = (each and with_parameters(each) for each in functions.values())
     torch.manual_seed(options.seed)
-    model = make(**with_parameters(make))
+    model = make()
     if not isinstance(model, torch.nn.Module):
         raise InputError(Problem(f"{options.task}: model()", "a torch.nn.Module", type(model).__name__))
     batch_size = options.batch_size or int(getattr(module, "batch_size", 32))
     return TrainingTask(
         model=model.to(device),
         batches=tuple(
-            (
-                move_batch(batch, device)
-                for batch in batches(worker, options.workers, batch_size, options.seed, **with_parameters(batches))
-            )
+            (move_batch(batch, device) for batch in batches(worker, options.workers, batch_size, options.seed))
             for worker in range(options.workers)
         ),
         loss=loss,
-        evaluate=None if evaluate is None else lambda model: evaluate(model, **with_parameters(evaluate)),
+        evaluate=evaluate,
         metric=str(getattr(module, "metric", "none" if evaluate is None else "metric")),
         better="higher" if getattr(module, "better", "higher") == "higher" else "lower",
         batch_size=batch_size,
