@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from simulator.errors import InputError, Problem
+from simulator.errors import InputError, Problem, collect_problems
 from simulator.files import write_bytes, write_yaml
-from simulator.loading.csv_tables import Row, read_rows, write_rows
+from simulator.loading.csv_tables import TRUTH, read_records, write_rows
 from simulator.loading.documents import read_document
 from simulator.models.groups import group_by
 from simulator.record.rows import COLLECTIVE_COLUMNS, TimePercentiles
@@ -148,7 +148,14 @@ def is_distributed() -> bool:
 BUCKETS, TIMES, ITERATIONS = "buckets.csv", "bucket_times.csv", "iterations.csv"
 COLLECTIVES, JOB = "collectives.csv", "job.yaml"
 ALL_REDUCE = "all_reduce"
-_LARGEST = 10**15
+_WHOLE = int, "a whole number", lambda n: 0 <= n <= 10**15
+_MOMENT = float, "seconds", lambda s: abs(s) < 1e9
+_TIMES = {"iteration": _WHOLE, "bucket": _WHOLE, "nbytes": _WHOLE, "ready_s": _MOMENT, "finished_s": _MOMENT}
+_ITERATIONS: dict[str, tuple[Any, ...]] = {
+    "iteration": _WHOLE,
+    "seconds": (float, "seconds, 0 or more", lambda s: 0 <= s < 1e9),
+    "disturbed": TRUTH,
+}
 
 
 class BucketTimes(NamedTuple):
@@ -188,10 +195,12 @@ def merge_tables(folders: Sequence[Path], out: Path) -> None:
     Raises InputError for damaged tables.
     """
     problems: list[Problem] = []
-    times = [list(map(_bucket_times, read_rows(path / TIMES, BucketTimes._fields, problems))) for path in folders]
-    iterations = [
-        list(map(_iteration_time, read_rows(path / ITERATIONS, IterationTime._fields, problems))) for path in folders
-    ]
+    times, iterations = list[list[BucketTimes]](), list[list[IterationTime]]()
+    for path in folders:
+        with collect_problems(problems):
+            times.append(read_records(path / TIMES, BucketTimes, _TIMES))
+        with collect_problems(problems):
+            iterations.append(read_records(path / ITERATIONS, IterationTime, _ITERATIONS))
     if problems:
         raise InputError(problems)
     job = read_document(folders[0] / JOB).data
@@ -245,16 +254,3 @@ def _write_ranks(
         seconds = statistics.median(item.seconds for item in calm or every)
         described = {"iteration_time": f"{seconds:.6g} s", "timed_without_recording": bool(calm)}
     write_yaml(folder / JOB, {**job, **described})
-
-
-def _bucket_times(row: Row) -> BucketTimes:
-    whole = [row.convert(name, int, "a whole number", lambda n: 0 <= n <= _LARGEST) for name in BucketTimes._fields[:3]]
-    seconds = [row.convert(name, float, "seconds", lambda s: abs(s) < 1e9) for name in BucketTimes._fields[3:]]
-    return BucketTimes(*(item or 0 for item in whole), *(item or 0.0 for item in seconds))
-
-
-def _iteration_time(row: Row) -> IterationTime:
-    number = row.convert("iteration", int, "a whole number", lambda n: 0 <= n <= _LARGEST)
-    seconds = row.convert("seconds", float, "seconds, 0 or more", lambda s: 0 <= s < 1e9)
-    disturbed = row.convert("disturbed", {"true": True, "false": False}.__getitem__, "true or false")
-    return IterationTime(number or 0, seconds or 0.0, bool(disturbed))
