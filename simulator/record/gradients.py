@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import ExitStack
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -80,18 +81,16 @@ class GradientRecorder:
         self._rows: list[np.ndarray] = []
         self._step_losses: list[float] = []
         self._captured: dict[str, Any] = {}
-        self._hooks: list[Any] = []
+        self._hooks = ExitStack()
 
     def __enter__(self) -> Self:
         for name, parameter in self._parameters.items():
-            self._hooks.append(parameter.register_post_accumulate_grad_hook(self._capture(name)))
+            hook = parameter.register_post_accumulate_grad_hook(partial(self._capture, name))
+            self._hooks.callback(hook.remove)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for hook in self._hooks:
-            hook.remove()
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        self._hooks.close()
         if kind is not None and not self.recorded:
             return
         # What was recorded is kept, also when training ended early.
@@ -129,14 +128,10 @@ class GradientRecorder:
     def _wanted(self) -> bool:
         return self.iteration % self.every < self.block
 
-    def _capture(self, name: str) -> Any:
-        def hook(parameter: Any) -> None:
-            if self._wanted:
-                gradient = parameter.grad.detach()
-                gradient = gradient.to_dense() if gradient.is_sparse else gradient
-                self._captured[name] = self._sample.of(name, gradient)
-
-        return hook
+    def _capture(self, name: str, parameter: Any) -> None:
+        if self._wanted:
+            gradient = parameter.grad.detach()
+            self._captured[name] = self._sample.of(name, gradient.to_dense() if gradient.is_sparse else gradient)
 
 
 def record_training(
@@ -194,15 +189,13 @@ def _order_layers(parameters: Mapping[str, Any], path: Path | str | None) -> tup
     if path is None:
         return tuple(Layer(name=name, numel=item.numel()) for name, item in parameters.items())
     layers, _ = read_layers(Path(path))
-    problems: list[Problem] = []
     sizes = {layer.name: layer.numel for layer in layers}
+    wrong: list[tuple[str, str, str]] = []
     for name, item in parameters.items():
         if sizes.get(name) != item.numel():
             got = f"{sizes[name]}" if name in sizes else f"no such row; {suggest_nearest(name, sizes)}"
-            problems.append(Problem(f"{path}: {name}", f"{item.numel()} elements", got))
-    problems += [
-        Problem(f"{path}: {name}", "a parameter of the model", "none") for name in sizes if name not in parameters
-    ]
-    if problems:
-        raise InputError(problems[:20])
+            wrong.append((name, f"{item.numel()} elements", got))
+    wrong += [(name, "a parameter of the model", "none") for name in sizes if name not in parameters]
+    if wrong:
+        raise InputError(Problem(f"{path}: {name}", expected, got) for name, expected, got in wrong[:20])
     return layers

@@ -201,9 +201,9 @@ def _full(value: float) -> Argument:
     return lambda source, point: torch.full((1,), value, device=source.device)
 
 
-def _add_right(before: Arguments, result: Any) -> bool:
-    a, b = before[0].double(), before[1].double()
-    return _near(result, a + b, a.abs() + b.abs())
+def _add_right(before: Arguments, result: Any, factor: float = 1.0, steps: float = 1.0) -> bool:
+    a, b = before[0].double(), factor * before[1].double()
+    return _near(result, a + b, a.abs() + b.abs(), steps)
 
 
 def _update(gradient: Any, momentum: Any, weight: Any) -> Any:
@@ -270,17 +270,19 @@ def _unique_right(before: Arguments, result: Any) -> bool:
     return bool(torch.equal(result, keys[first]))
 
 
+def _sum_right(result: Any, exact: Any, scale: Any) -> bool:
+    """Whether a sum over many numbers is within a thousandth of `scale`, or two roundings."""
+    return _near(result, exact, scale, max(1e-3 / torch.finfo(result.dtype).eps, 2))
+
+
 def _norm_right(before: Arguments, result: Any) -> bool:
     exact = before[0].double().square().sum().sqrt()
-    bound = max(1e-3, 2 * torch.finfo(result.dtype).eps) * float(exact)
-    return bool(abs(float(result) - float(exact)) <= bound)
+    return _sum_right(result, exact, exact)
 
 
 def _statistics_right(before: Arguments, result: Any) -> bool:
-    wide = before[0].double()
-    deviation, mean = (float(item) for item in torch.std_mean(wide))
-    bound = max(1e-3, 2 * torch.finfo(result[0].dtype).eps) * deviation
-    return bool(abs(float(result[0]) - deviation) <= bound and abs(float(result[1]) - mean) <= bound)
+    exact = torch.std_mean(before[0].double())
+    return all(_sum_right(part, right, exact[0]) for part, right in zip(result, exact, strict=True))
 
 
 def _quantise(numbers: Any, scaled: Any, codes: Any) -> Any:
@@ -303,11 +305,6 @@ def _pack_right(before: Arguments, result: Any) -> bool:
     signs = before[0].double().view(-1, 8) >= 0
     bits = [(result.long() >> bit) & 1 == signs[:, bit] for bit in range(8)]
     return bool(torch.stack(bits).all())
-
-
-def _dequantise_right(before: Arguments, result: Any) -> bool:
-    start, added = before[0].double(), before[1].double() / CODE_SCALE
-    return _near(result, start + added, start.abs() + added.abs(), 3)
 
 
 def _unscale(gradient: Any, found: Any, factor: Any) -> Any:
@@ -340,7 +337,9 @@ KERNELS: dict[str, MeasuredKernel] = {
         _pack_right,
     ),
     "dequantise": MeasuredKernel(
-        _of("=1", _codes), lambda total, codes: total.add_(codes, alpha=1 / CODE_SCALE), _dequantise_right
+        _of("=1", _codes),
+        lambda total, codes: total.add_(codes, alpha=1 / CODE_SCALE),
+        lambda before, total: _add_right(before, total, 1 / CODE_SCALE, 3),
     ),
     "sort": MeasuredKernel(_of("a"), torch.sort, _sort_right),
     "topk": MeasuredKernel(_COUNTED, lambda numbers, k: torch.topk(numbers.abs(), k, sorted=False), _topk_right),
