@@ -14,7 +14,7 @@ from torch import distributed
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.nn.parallel import DistributedDataParallel
 
-from simulator.errors import InputError, Problem, SparsimError, format_value, suggest_nearest
+from simulator.errors import InputError, Problem, SparsimError, format_value
 from simulator.models.layers import Layer
 from simulator.record.environment import environment
 from simulator.record.merging import (
@@ -335,35 +335,3 @@ class JobRecorder:
             "pytorch": place.pytorch,
             "date": place.date,
         }
-
-
-def hook(out: Path | str, model: Any = None, **options: Any) -> JobRecorder:
-    """A recorder of a job under DistributedDataParallel, in three lines::
-
-        recorder = simulator.record.hook("recorded", sample=0.01)
-        model.register_comm_hook(recorder.state, recorder.hook)
-        ...                                                       # training
-        recorder.close()                                          # on every rank
-
-    The folder `out` then is a trace (`workload: {trace: recorded}`) with the times of the layers. It also holds the
-    buckets with their times, `collectives.csv` for `sparsim calibrate network`, and `job.yaml` with the time of an
-    iteration. Averaged gradients are the same as without the hook.
-
-    `model`: the DistributedDataParallel; left out, it is found at its first forward pass. Options:
-
-    - `sample`: the share of each tensor whose gradients are kept, before they are averaged (default: 0.01).
-    - `every`, `block`, `most`: of every 20 iterations the first 4 are recorded, 200 of them at most; the first three
-      of the job are not.
-    - `inner`, `inner_state`: another hook that averages, such as `powerSGD_hook`, and its state.
-    - `scaler`: the GradScaler, by whose factor recorded gradients are divided.
-    - `batch_size`: samples per rank; left out, the first dimension of the first tensor that the model is called with.
-    - `seed`: of the sample.
-    - `about`: other fields of trace.yaml, such as `model`.
-
-    Raises InputError for wrong options, without a process group, and where `out` has a recording of more ranks.
-    """
-    unknown = [name for name in options if name not in JobOptions.__struct_fields__]
-    if unknown:
-        hint = suggest_nearest(unknown[0], JobOptions.__struct_fields__)
-        raise InputError(Problem(_WHERE, "a known option", f"'{unknown[0]}'", hint))
-    return JobRecorder(out, model, JobOptions(**options))

@@ -17,7 +17,8 @@ from simulator.errors import InputError, Problem, suggest_nearest
 from simulator.loading.csv_tables import read_layers
 from simulator.models.layers import Layer
 from simulator.record.merging import find_rank, merge_ranks, prepare_folder
-from simulator.record.models import RecordedTask, batch_size_of, trainable_parameters
+from simulator.record.models import batch_size_of, trainable_parameters
+from simulator.record.own_model import OwnModel
 from simulator.record.streams import GradientStream, TensorSample, find_share_problems
 
 
@@ -135,7 +136,7 @@ class GradientRecorder:
 
 
 def record_training(
-    task: RecordedTask,
+    task: OwnModel,
     out: Path,
     *,
     workers: int,
@@ -152,8 +153,8 @@ def record_training(
     """
     parameters = list(trainable_parameters(task.model).values())
     optimiser = torch.optim.SGD(parameters, learning_rate, momentum)
-    first = next(task.batches)
-    batches = chain([first], task.batches)
+    first = next(task.inputs)
+    batches = chain([first], task.inputs)
     about = {"model": task.name, "source": f"recorded by `sparsim record gradients {task.name}`"}
     with GradientRecorder(
         task.model,

@@ -16,7 +16,8 @@ from simulator.models.layers import Layer
 from simulator.models.precision import NUMBER_BYTES, NumberFormat
 from simulator.record.environment import Environment
 from simulator.record.kernels import DTYPES
-from simulator.record.models import RecordedTask, batch_size_of, trainable_parameters
+from simulator.record.models import batch_size_of, trainable_parameters
+from simulator.record.own_model import OwnModel
 from simulator.record.timing import Gaps, clock_of, mark_hooks, median_gaps, median_total, time_layers
 from simulator.records import Record
 
@@ -45,13 +46,13 @@ class LayerProfile(Record):
     precision: NumberFormat = "fp32"
 
 
-def profile(task: RecordedTask, device: str, repeats: int = 30, warm_up: int = 5) -> LayerProfile:
+def profile(task: OwnModel, device: str, repeats: int = 30, warm_up: int = 5) -> LayerProfile:
     """Time `repeats` steps on one batch, each without hooks and then with them.
 
     Raises InputError where no gradient is computed.
     """
     clock, parameters = clock_of(device), trainable_parameters(task.model)
-    batch = next(task.batches)
+    batch = next(task.inputs)
     optimiser = torch.optim.SGD(list(parameters.values()), LEARNING_RATE, MOMENTUM)
     whole: list[float] = []
     steps: list[tuple[Gaps, Gaps]] = []

@@ -15,7 +15,6 @@ from torch.utils._pytree import tree_map
 
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.record.own_model import ACCEPTED, OwnModel, load_model
-from simulator.records import Record
 
 
 class Bottleneck(nn.Module):
@@ -89,16 +88,14 @@ class BertModule(nn.Module):
         self.word, self.position = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
         self.token_type, self.norm = nn.Embedding(2, width), nn.LayerNorm(width)
         self.dropout = nn.Dropout(0.1)
-        self.layers = nn.ModuleList([BlockModule(width, width // 64, before=False) for _ in range(depth)])
+        self.layers = nn.Sequential(*(BlockModule(width, width // 64, before=False) for _ in range(depth)))
         self.pooler = nn.Linear(width, width)
 
     def forward(self, tokens: Any) -> Any:
         """Map tokens (batch, length) to the output of the pooler for the first one, (batch, width)."""
         places = torch.arange(tokens.shape[1], device=tokens.device)
         x = self.word(tokens) + self.position(places) + self.token_type(torch.zeros_like(tokens))
-        x = self.dropout(self.norm(x))
-        for layer in self.layers:
-            x = layer(x)
+        x = self.layers(self.dropout(self.norm(x)))
         return torch.tanh(self.pooler(x[:, 0]))
 
 
@@ -109,15 +106,13 @@ class Gpt(nn.Module):
         super().__init__()
         self.word, self.position = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
         self.dropout = nn.Dropout(0.1)
-        self.layers = nn.ModuleList([BlockModule(width, width // 64, before=True) for _ in range(depth)])
+        self.layers = nn.Sequential(*(BlockModule(width, width // 64, before=True) for _ in range(depth)))
         self.norm = nn.LayerNorm(width)
 
     def forward(self, tokens: Any) -> Any:
         """Map tokens (batch, length) to logits (batch, vocabulary, length)."""
         x = self.dropout(self.word(tokens) + self.position(torch.arange(tokens.shape[1], device=tokens.device)))
-        for layer in self.layers:
-            x = layer(x)
-        return F.linear(self.norm(x), self.word.weight).transpose(1, 2)
+        return F.linear(self.norm(self.layers(x)), self.word.weight).transpose(1, 2)
 
 
 def mlp() -> Any:
@@ -266,17 +261,8 @@ MODELS: dict[str, tuple[Callable[[], Any], int, str, int, Callable[[Any, Any], A
 """By name: the model, its default batch size, the shape of a sample, classes of its labels, and its loss."""
 
 
-class RecordedTask(Record):
-    """A model and its endless batches, both on the device, and the loss of a batch."""
-
-    name: str
-    model: Any
-    batches: Iterator[Any]
-    loss: Callable[[Any, Any], Any]
-
-
-def task_of(name: str, device: str, batch_size: int | None = None, seed: int = 0, shape: str = "") -> RecordedTask:
-    """The built-in model called `name`, or the model that `load_model` finds, with its batches and its loss.
+def task_of(name: str, device: str, batch_size: int | None = None, seed: int = 0, shape: str = "") -> OwnModel:
+    """The built-in model called `name`, or the one that `load_model` finds, on the device; endless inputs, and a loss.
 
     A model that comes without inputs gets random ones of `shape` (`3x224x224`, `tokens:128`), and one without a loss
     the mean square of its output. Inputs that come with it are a batch (a tensor, or tuples, lists and mappings of
@@ -308,7 +294,7 @@ def task_of(name: str, device: str, batch_size: int | None = None, seed: int = 0
             raise InputError(Problem(name, "inputs for the model", "none", hint))
         batches = random_batches(own.model, shape, batch_size or size, seed, classes)
     placed = (move_batch(batch, device) for batch in batches)
-    return RecordedTask(name, own.model.to(device), placed, own.loss or mean_square)
+    return own._replace(model=own.model.to(device), inputs=placed, loss=own.loss or mean_square)
 
 
 def trainable_parameters(model: Any) -> Mapping[str, Any]:

@@ -17,7 +17,7 @@ from simulator.errors import InputError, Problem, suggest_nearest
 from simulator.loading.finding import TRACE_FILE, find_file, missing_file_error
 from simulator.models.curves import Floats
 from simulator.models.gradients import Block, State, Values
-from simulator.models.overlap import ScaleMixture, union_density
+from simulator.models.overlap import Overlap, ScaleMixture, union_density
 from simulator.models.sampling import mean_of, moments_of
 from simulator.prediction.extrapolation import replay_by_workers
 from simulator.records import asdict
@@ -118,13 +118,10 @@ def fit_overlap(folder: str | Path, density: float, granularity: str, fitted_on:
         stated = {"overlap_mixture": asdict(default)}
     else:
         stated = {"overlap_concentration": default if np.isfinite(default) else None}
+    fitted: dict[str, Overlap] = {"beta_binomial": concentration, "mixture": mixture, "default": default}
     rows = []
     for n, value in points.items():
-        laws = {
-            "beta_binomial": union_density(points[1], n, concentration),
-            "mixture": union_density(points[1], n, mixture),
-            "default": union_density(points[1], n, default),
-        }
+        laws = {name: union_density(points[1], n, law) for name, law in fitted.items()}
         misses = {f"{name}_error": law / value - 1 for name, law in laws.items()}
         rows.append({"workers": n, "union": value, **laws, **misses, "used_in_fit": n <= fitted_on})
     return {
