@@ -14,11 +14,13 @@ from typing import Any
 import torch
 
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
-from simulator.record.models import move_batch
+from simulator.record.models import move_batch, trainable_parameters
 from simulator.record.own_model import load_module
 from simulator.records import Record
+from simulator.scenario.versions import versions
 from simulator.training import tasks
 from simulator.trainings.options import TrainingOptions
+from simulator.trainings.runs import TrainingSpec
 
 FUNCTIONS = ("model", "batches", "loss")
 _HELPERS = ("digits", "text")
@@ -27,19 +29,17 @@ _HELPERS = ("digits", "text")
 class TrainingTask(Record):
     """A model on its device, the batches of every worker, the loss of a batch, and the metric on held-out samples.
 
-    `vectorised`: whether the gradients of all workers are computed by one pass under `torch.func.vmap`.
+    `vectorised`: whether the gradients of all workers are computed by one pass under `torch.func.vmap`. `spec`: what
+    training.yaml says before the training has ended.
     """
 
     model: Any
     batches: tuple[Iterator[Any], ...]
     loss: Callable[[Any, Any], Any]
     evaluate: Callable[[Any], float] | None
-    metric: str
-    better: str
-    batch_size: int
-    learning_rate: float
     vectorised: bool
     licence: str
+    spec: TrainingSpec
 
 
 def known_tasks() -> list[str]:
@@ -69,21 +69,21 @@ def load_task(options: TrainingOptions, device: str = "cpu") -> TrainingTask:
     model = make()
     if not isinstance(model, torch.nn.Module):
         raise InputError(Problem(f"{options.task}: model()", "a torch.nn.Module", type(model).__name__))
-    batch_size = options.batch_size or int(getattr(module, "batch_size", 32))
-    return TrainingTask(
-        model=model.to(device),
-        batches=tuple(
-            (move_batch(batch, device) for batch in batches(worker, options.workers, batch_size, options.seed))
-            for worker in range(options.workers)
-        ),
-        loss=loss,
-        evaluate=evaluate,
+    licence = str(getattr(module, "licence", ""))
+    spec = TrainingSpec(
+        **options.model_dump(exclude={"batch_size", "learning_rate"}),
+        batch_size=options.batch_size or int(getattr(module, "batch_size", 32)),
+        learning_rate=options.learning_rate or float(getattr(module, "learning_rate", 0.01)),
         metric=str(getattr(module, "metric", "none" if evaluate is None else "metric")),
         better="higher" if getattr(module, "better", "higher") == "higher" else "lower",
-        batch_size=batch_size,
-        learning_rate=options.learning_rate or float(getattr(module, "learning_rate", 0.01)),
-        vectorised=bool(getattr(module, "vectorised", False)),
-        licence=str(getattr(module, "licence", "")),
+        elements=sum(item.numel() for item in trainable_parameters(model).values()),
+        versions=versions() | {"torch": str(torch.__version__)},
+        source=f"trained by `sparsim record training`; data: {licence or 'not stated'}",
+    )
+    own = (batches(worker, spec.workers, spec.batch_size, spec.seed) for worker in range(spec.workers))
+    placed = tuple((move_batch(batch, device) for batch in each) for each in own)
+    return TrainingTask(
+        model.to(device), placed, loss, evaluate, bool(getattr(module, "vectorised", False)), licence, spec
     )
 
 
