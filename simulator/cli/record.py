@@ -118,14 +118,13 @@ def record_layers(
         sparsim record layers torchvision:resnet18 --out workloads
     """
     device = _prepare_torch("layers", device, threads)
-    from simulator.record.environment import environment
     from simulator.record.layers import profile, write_workload
     from simulator.record.models import task_of
     from simulator.units import show_time
 
     made = profile(task_of(model, device, batch_size, seed, shape), device, repeats, warmup)
     name = name or Path(model.rpartition(":")[2]).stem
-    path = write_workload(out, name, model, made, environment(device))
+    path = write_workload(out, name, model, made, device)
     times = f"forward {show_time(made.forward)}, backward {show_time(made.backward)}, step {show_time(made.step)}"
     click.echo(f"{path}: {len(made.layers)} tensors, {times}")
 
@@ -210,16 +209,14 @@ def record_training(
         sparsim record training my_task.py --method 'dgc 0.001' --set momentum=0.95 --out results/mine
     """
     from simulator.loading.finding import find_file
-    from simulator.record.environment import device_of, need_torch
+    from simulator.traces.sampling import Sampling
     from simulator.trainings.options import read_options
 
-    need_torch("record training")
-    from simulator.traces.sampling import Sampling
+    place = _prepare_torch("training", device, None)
     from simulator.training.task import known_tasks
 
     given = {"method": method, "workers": workers, "iterations": iterations, "batch_size": batch_size, "seed": seed}
     keys = {name: value for name, value in given.items() if value is not None}
-    place = device_of(device)
     is_task = task.endswith(".py") or task in known_tasks()
     study = None if is_task else find_file(task, None, "scenarios/trainings")
     try:

@@ -154,8 +154,8 @@ class MeasuredKernel(Record):
     call: Callable[..., Any]
     right: Callable[[Arguments, Any], bool]
 
-    def inputs(self, source: Inputs, point: Point, state: Callable[[str, int, Any], Any]) -> Arguments:
-        """Fresh arguments; those that the call changes come from `state(role, n, dtype)`."""
+    def inputs(self, source: Inputs, point: Point, state: Callable[[str, int, Any], Any] | None = None) -> Arguments:
+        """Fresh arguments; those that the call changes come from `state(role, n, dtype)`, or are used again."""
 
         def argument(role: str) -> Any:
             if role in _ARGUMENTS:
@@ -163,13 +163,10 @@ class MeasuredKernel(Record):
             dtype = DTYPES[point.dtype]
             if role == "=other":
                 dtype = torch.float16 if dtype == torch.float32 else torch.float32
-            return (state if role[0] == "=" else source.floats)(role, point.elements, dtype)
+            draw = state if state and role[0] == "=" else source.floats
+            return draw(role, point.elements, dtype)
 
         return tuple(map(argument, self.roles))
-
-    def arguments(self, source: Inputs, point: Point) -> Arguments:
-        """The next arguments, for timing; those that the call changes are used again as they are."""
-        return self.inputs(source, point, source.floats)
 
     def checked(self, source: Inputs, point: Point) -> bool:
         """Call once on fresh numbers and check the result."""

@@ -14,7 +14,7 @@ from simulator.errors import InputError, Problem
 from simulator.files import write_text, write_yaml
 from simulator.models.layers import Layer
 from simulator.models.precision import NUMBER_BYTES, NumberFormat
-from simulator.record.environment import Environment
+from simulator.record.environment import environment
 from simulator.record.kernels import DTYPES
 from simulator.record.models import batch_size_of, trainable_parameters
 from simulator.record.own_model import OwnModel
@@ -96,7 +96,7 @@ def profile(task: OwnModel, device: str, repeats: int = 30, warm_up: int = 5) ->
     )
 
 
-def write_workload(folder: Path, name: str, task: str, made: LayerProfile, place: Environment) -> Path:
+def write_workload(folder: Path, name: str, task: str, made: LayerProfile, device: str) -> Path:
     """Write `NAME.yaml` and `NAME.layers.csv`, which a scenario can name as its workload.
 
     Returns the path of the first. Raises InputError where the folder can't be written.
@@ -105,6 +105,7 @@ def write_workload(folder: Path, name: str, task: str, made: LayerProfile, place
     moments = list(itertools.accumulate(layer.backward for layer in reversed(made.layers)))
     for layer, ready in zip(made.layers, reversed(moments), strict=True):
         rows.append(f"{layer.name},{layer.numel},{layer.forward:.6g},{layer.backward:.6g},{ready:.6g}")
+    place = environment(device)
     software = f"PyTorch {place.pytorch}"
     if place.cuda:
         software += f", CUDA {place.cuda}, driver {place.driver}"

@@ -299,11 +299,11 @@ def task_of(name: str, device: str, batch_size: int | None = None, seed: int = 0
 
 def trainable_parameters(model: Any) -> Mapping[str, Any]:
     """Parameters that need a gradient, by name without prefixes of wrappers. Raises InputError where there are none."""
-    found = {}
-    for wrapped, parameter in model.named_parameters():
-        name = wrapped.removeprefix("module.").removeprefix("_orig_mod.")
-        if parameter.requires_grad and parameter.numel():
-            found[name] = parameter
+    found = {
+        wrapped.removeprefix("module.").removeprefix("_orig_mod."): parameter
+        for wrapped, parameter in model.named_parameters()
+        if parameter.requires_grad and parameter.numel()
+    }
     if not found:
         raise InputError(Problem("the model", "parameters that need a gradient", "none"))
     return found

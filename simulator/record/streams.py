@@ -68,7 +68,7 @@ class GradientStream:
         self.shapes = tuple(tuple(parameters[layer.name].shape) or (1,) for layer in layers)
         self.iterations: list[int] = []
         self._losses: dict[int, float] = {}
-        self._squares: Floats | None = None
+        self._squares = np.zeros(sum(self.numels) if isinstance(sample, Sampling) else 0)
         self._looked, self._largest = 0, 0.0
         self._writer: TraceWriter | None = None
         if not isinstance(sample, Sampling):
@@ -101,15 +101,12 @@ class GradientStream:
         writer.close()
 
     def _look(self, values: Values) -> None:
-        if self._squares is None:
-            self._squares = np.zeros(values.shape[1])
         for row in values:
             self._squares += np.square(row, dtype=float)
         self._largest = max(self._largest, float(np.abs(values).max()))
         self._looked += 1
         if isinstance(self.sampling, Sampling) and self._looked == self.sampling.pilot:
-            size = np.sqrt(self._squares / (self._looked * len(values)))
-            self._squares = None
+            size, self._squares = np.sqrt(self._squares / (self._looked * len(values))), np.zeros(0)
             scale = 2.0 ** (LARGEST - math.frexp(self._largest)[1]) if self._largest else 1.0
             about = {
                 "sampling": self.sampling.described(),

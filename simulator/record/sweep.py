@@ -58,14 +58,14 @@ def grid(
     sizes: Sequence[int], dtypes: Sequence[str], kernels: Sequence[str] = tuple(KERNELS), quick: bool = False
 ) -> list[Point]:
     """Every point to measure, small sizes first. Raises InputError for a kernel that is not known."""
-    points = {
-        Point(kernel, dtype, n, *rest): None
+    points = (
+        Point(kernel, dtype, n, *rest)
         for n in sizes
         for kernel in check_names("--kernels", kernels, KERNELS)
         for dtype in (("int64",) if kernel in INDEX_KERNELS else dtypes)
         for rest in _parameters(kernel, n, quick)
-    }
-    return list(points)
+    )
+    return list(dict.fromkeys(points))
 
 
 _SHARES = {
@@ -95,12 +95,12 @@ def measure(point: Point, source: Inputs, effort: Effort) -> TimePercentiles:
     """
     kernel, clock = KERNELS[point.kernel], clock_of(source.device)
     for _ in range(effort.warm_up):
-        kernel.call(*kernel.arguments(source, point))
+        kernel.call(*kernel.inputs(source, point))
     clock.settle()
     seconds: list[float] = []
     begin = time.perf_counter()
     while len(seconds) < effort.least or (len(seconds) < effort.most and time.perf_counter() - begin < effort.budget):
-        batch = [kernel.arguments(source, point) for _ in range(min(BATCH, effort.most - len(seconds)))]
+        batch = [kernel.inputs(source, point) for _ in range(min(BATCH, effort.most - len(seconds)))]
         if time.perf_counter() - begin > effort.budget:
             batch = batch[: effort.least - len(seconds)]
         clock.settle()
