@@ -226,10 +226,10 @@ def record_training(
             stated = [f"{name}={value}" for name, value in keys.items()]
             _train_study(study, out, (*stated, *overrides), processes, place)
         else:
-            settings = {"device": place, "threads": threads, "checkpoint_every": checkpoint_every}
             options = read_options({"task": task, **keys}, overrides)
             sampling = None if coordinates is None else Sampling(coordinates, pieces, pilot, options.seed)
-            _train_task(options, out, {**settings, "record": record, "sampling": sampling})
+            settings = {"threads": threads, "checkpoint_every": checkpoint_every, "record": record}
+            _train_task(options, out, {"device": place, **settings, "sampling": sampling})
     except KeyboardInterrupt:
         click.echo(f"interrupted; the same command continues in {out}", err=True)
         click.get_current_context().exit(INTERRUPTED)

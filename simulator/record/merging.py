@@ -25,7 +25,7 @@ from simulator.loading.csv_tables import TRUTH, read_records, write_rows
 from simulator.loading.documents import read_document
 from simulator.models.groups import group_by
 from simulator.record.rows import COLLECTIVE_COLUMNS, TimePercentiles
-from simulator.records import replace
+from simulator.records import astuple, replace
 from simulator.traces.format.trace import Trace
 from simulator.traces.format.writer import TraceWriter
 
@@ -83,14 +83,9 @@ def merge(folder: Path, out: Path | None = None) -> tuple[int, int]:
 def _check_same(first: Trace, other: Trace) -> None:
     if [(layer.name, layer.numel) for layer in first.layers] != [(layer.name, layer.numel) for layer in other.layers]:
         raise InputError(Problem(str(other.folder), f"the tensors of {first.folder.name}", "other tensors"))
-    if not (
-        np.array_equal(first.keys.layer, other.keys.layer)
-        and np.array_equal(first.keys.coordinate, other.keys.coordinate)
-    ):
-        hint = "give every rank the same `sample` and `seed`"
-        raise InputError(
-            Problem(str(other.folder), f"the coordinates of {first.folder.name}", "other coordinates", hint)
-        )
+    if not all(map(np.array_equal, astuple(first.keys)[:2], astuple(other.keys)[:2])):
+        what, hint = f"the coordinates of {first.folder.name}", "give every rank the same `sample` and `seed`"
+        raise InputError(Problem(str(other.folder), what, "other coordinates", hint))
 
 
 def find_rank(rank: int | None = None, world: int | None = None) -> tuple[int, int]:

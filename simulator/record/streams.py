@@ -12,7 +12,8 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from simulator.errors import InputError, Problem, SparsimError, format_value, suggest_nearest
+from simulator.errors import Problem, format_value
+from simulator.loading.documents import Document, validate_document
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
 from simulator.models.gradients import Block, Values
@@ -44,12 +45,8 @@ class GradientStream:
         about: dict[str, Any],
         sample: TensorSample | Sampling | None = None,
     ) -> None:
-        wrong = sorted(set(about) - set(TraceSpec.model_fields))
-        if wrong:
-            hint = suggest_nearest(wrong[0], TraceSpec.model_fields)
-            raise InputError(Problem("GradientRecorder: about", "fields of trace.yaml", wrong[0], hint))
         place = environment(str(next(iter(parameters.values())).device))
-        known: dict[str, Any] = {
+        known = {
             "format": 1,
             "framework": f"PyTorch {place.pytorch}",
             "device": place.device,
@@ -59,10 +56,7 @@ class GradientStream:
             "source": "recorded by GradientRecorder from a training loop",
             "sampling": sample.described() if isinstance(sample, TensorSample) else "",
         }
-        try:
-            self.spec = TraceSpec.model_validate(known | about)
-        except ValueError as error:
-            raise SparsimError(f"GradientRecorder: {error}") from None
+        self.spec = validate_document(TraceSpec.model_validate, Document("GradientRecorder: about", known | about, {}))
         self.folder, self.layers, self.sampling = folder, tuple(layers), sample
         self.numels = tuple(layer.numel for layer in layers)
         self.shapes = tuple(tuple(parameters[layer.name].shape) or (1,) for layer in layers)
@@ -171,13 +165,10 @@ class TensorSample:
 
     def coordinates(self, layers: Sequence[Layer]) -> tuple[Ints, Floats]:
         """Recorded positions in the flat vector of these layers, in their order, and the elements each stands for."""
-        places, weights, start = [], [], 0
-        for layer in layers:
-            own = self._places[layer.name]
-            places.append(start + own)
-            weights.append(np.full(len(own), layer.numel / len(own)))
-            start += layer.numel
-        return np.concatenate(places), np.concatenate(weights)
+        own = [self._places[layer.name] for layer in layers]
+        starts = np.cumsum([0, *(layer.numel for layer in layers[:-1])])
+        weights = [np.full(len(each), layer.numel / len(each)) for layer, each in zip(layers, own, strict=True)]
+        return np.concatenate([start + each for start, each in zip(starts, own, strict=True)]), np.concatenate(weights)
 
     def described(self) -> str:
         """What trace.yaml says of it."""

@@ -23,6 +23,7 @@ from simulator.trainings.options import TrainingOptions
 from simulator.trainings.runs import TrainingSpec
 
 FUNCTIONS = ("model", "batches", "loss")
+_GIVEN = {"model", "worker", "workers", "batch_size", "seed", "batch"}
 _HELPERS = ("digits", "text")
 
 
@@ -58,13 +59,17 @@ def load_task(options: TrainingOptions, device: str = "cpu") -> TrainingTask:
     wrong = [name for name in FUNCTIONS if not callable(functions[name])]
     if wrong:
         raise InputError([Problem(options.task, f"a function `{name}`", "none") for name in wrong])
-    _check_parameters(options, [item for item in functions.values() if callable(item)])
-
-    def with_parameters(function: Any) -> Any:
-        taken = inspect.signature(function).parameters
-        return partial(function, **{name: value for name, value in options.parameters.items() if name in taken})
-
-    make, batches, loss, evaluate = (each and with_parameters(each) for each in functions.values())
+    taken = {name: inspect.signature(each).parameters for name, each in functions.items() if callable(each)}
+    known = {name for names in taken.values() for name in names} - _GIVEN
+    unknown = [name for name in options.parameters if name not in known]
+    if unknown:
+        what = "a parameter of the task's functions"
+        hints = {name: suggest_nearest(name, known) for name in unknown}
+        raise InputError(Problem(f"parameters.{name}", what, f"'{name}'", hint) for name, hint in hints.items())
+    for place, names in taken.items():
+        own = {name: value for name, value in options.parameters.items() if name in names}
+        functions[place] = partial(functions[place], **own)
+    make, batches, loss, evaluate = functions.values()
     torch.manual_seed(options.seed)
     model = make()
     if not isinstance(model, torch.nn.Module):
@@ -80,8 +85,8 @@ def load_task(options: TrainingOptions, device: str = "cpu") -> TrainingTask:
         versions=versions() | {"torch": str(torch.__version__)},
         source=f"trained by `sparsim record training`; data: {licence or 'not stated'}",
     )
-    own = (batches(worker, spec.workers, spec.batch_size, spec.seed) for worker in range(spec.workers))
-    placed = tuple((move_batch(batch, device) for batch in each) for each in own)
+    streams = (batches(worker, spec.workers, spec.batch_size, spec.seed) for worker in range(spec.workers))
+    placed = tuple((move_batch(batch, device) for batch in stream) for stream in streams)
     return TrainingTask(
         model.to(device), placed, loss, evaluate, bool(getattr(module, "vectorised", False)), licence, spec
     )
@@ -95,15 +100,3 @@ def _module(name: str) -> ModuleType:
         hint = suggest_nearest(name, known)
         raise InputError(Problem("task", "a built-in task or a Python file", format_value(name), hint))
     return load_module(Path(name))
-
-
-def _check_parameters(options: TrainingOptions, functions: list[Any]) -> None:
-    fixed = {"worker", "workers", "batch_size", "seed", "batch"}
-    taken = {name for function in functions for name in inspect.signature(function).parameters} - fixed - {"model"}
-    problems = [
-        Problem(f"parameters.{name}", "a parameter of the task's functions", f"'{name}'", suggest_nearest(name, taken))
-        for name in options.parameters
-        if name not in taken
-    ]
-    if problems:
-        raise InputError(problems)
