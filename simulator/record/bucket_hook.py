@@ -23,7 +23,7 @@ from simulator.record.merging import (
     IterationTime,
     find_nodes,
     find_rank,
-    is_distributed,
+    joined_ranks,
     merge_ranks,
     prepare_folder,
     write_tables,
@@ -136,7 +136,7 @@ class JobRecorder:
     """
 
     def __init__(self, out: Path | str, model: Any, options: JobOptions) -> None:
-        if not is_distributed():
+        if joined_ranks() is None:
             hint = "call torch.distributed.init_process_group first"
             raise InputError(Problem(_WHERE, "a process group of torch.distributed", "none", hint))
         self.out, self.options, self.state = Path(out), options, options.inner_state

@@ -8,7 +8,6 @@ shortest time.
 from __future__ import annotations
 
 import os
-import re
 import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -37,7 +36,7 @@ def rank_folder(out: Path, rank: int) -> Path:
 
 def rank_folders(out: Path) -> list[Path]:
     """The existing folders of ranks, in order."""
-    return sorted(path for path in out.glob("rank-*") if re.fullmatch(r"rank-\d{5}", path.name))
+    return sorted(out.glob("rank-" + 5 * "[0-9]"))
 
 
 def merge(folder: Path, out: Path | None = None) -> tuple[int, int]:
@@ -93,10 +92,9 @@ def find_rank(rank: int | None = None, world: int | None = None) -> tuple[int, i
 
     Raises InputError for a rank that is not below the number of ranks.
     """
-    if rank is None and world is None and is_distributed():
-        from torch import distributed
-
-        return int(distributed.get_rank()), int(distributed.get_world_size())
+    joined = joined_ranks() if rank is None and world is None else None
+    if joined is not None:
+        return int(joined.get_rank()), int(joined.get_world_size())
     rank = int(os.environ.get("RANK", "0")) if rank is None else rank
     world = int(os.environ.get("WORLD_SIZE", "1")) if world is None else world
     if not 0 <= rank < world:
@@ -124,20 +122,19 @@ def prepare_folder(out: Path, rank: int, world: int) -> Path:
 
 def merge_ranks(out: Path, rank: int, world: int, worked: bool = True) -> None:
     """Wait for the other ranks; rank 0 merges what they wrote if it `worked` and it can see all folders."""
-    if world == 1 or not is_distributed():
+    joined = joined_ranks() if world > 1 else None
+    if joined is None:
         return
-    from torch import distributed
-
-    distributed.barrier()
+    joined.barrier()
     if worked and rank == 0 and len(rank_folders(out)) == world:
         merge(out)
 
 
-def is_distributed() -> bool:
-    """Whether this process has joined others by torch.distributed."""
+def joined_ranks() -> Any:
+    """torch.distributed, by which this process has joined others; None where it has not."""
     from torch import distributed
 
-    return bool(distributed.is_available() and distributed.is_initialized())
+    return distributed if distributed.is_available() and distributed.is_initialized() else None
 
 
 BUCKETS, TIMES, ITERATIONS = "buckets.csv", "bucket_times.csv", "iterations.csv"
