@@ -217,7 +217,7 @@ def _write_own(model: str, options: Mapping[str, Any]) -> Path:
 
     Its layers are timed where this machine has a GPU; elsewhere it is described, so that its times are estimated.
     """
-    from simulator.record.environment import device_of, environment, need_torch
+    from simulator.record.environment import device_of, need_torch
 
     need_torch(f"new --model {model}")
     name = Path(model.rpartition(":")[2]).stem
@@ -238,7 +238,7 @@ def _write_own(model: str, options: Mapping[str, Any]) -> Path:
 
     click.echo(f"timing the layers of {model} on {device} ...", err=True)
     made = profile(task_of(model, device, batch, 0, shape), device, *_STEPS)
-    return write_profile(folder, name, model, made, environment(device))
+    return write_profile(folder, name, model, made, device)
 
 
 def _ask(question: Question, number: int, given: Mapping[str, Any], options: Mapping[str, Any]) -> Any:

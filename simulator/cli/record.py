@@ -88,9 +88,9 @@ def record_kernels(
         resume=resume,
         report=lambda text: click.echo(text, err=True),
     )
-    rows = f"{done.written} rows" + (f", {done.kept} kept" if done.kept else "")
-    click.echo(f"{out}: {rows}, {len(done.skipped)} points skipped, {len(done.wrong)} wrong")
-    if done.wrong:
+    rows = f"{done['written']} rows" + (f", {done['kept']} kept" if done["kept"] else "")
+    click.echo(f"{out}: {rows}, {done['skipped']} points skipped, {done['wrong']} wrong")
+    if done["wrong"]:
         click.get_current_context().exit(1)
 
 
@@ -118,14 +118,13 @@ def record_layers(
         sparsim record layers torchvision:resnet18 --out workloads
     """
     device = _prepare_torch("layers", device, threads)
-    from simulator.record.environment import environment
     from simulator.record.layers import profile, write_workload
     from simulator.record.models import task_of
     from simulator.units import show_time
 
     made = profile(task_of(model, device, batch_size, seed, shape), device, repeats, warmup)
     name = name or Path(model.rpartition(":")[2]).stem
-    path = write_workload(out, name, model, made, environment(device))
+    path = write_workload(out, name, model, made, device)
     times = f"forward {show_time(made.forward)}, backward {show_time(made.backward)}, step {show_time(made.step)}"
     click.echo(f"{path}: {len(made.layers)} tensors, {times}")
 
@@ -210,17 +209,14 @@ def record_training(
         sparsim record training my_task.py --method 'dgc 0.001' --set momentum=0.95 --out results/mine
     """
     from simulator.loading.finding import find_file
-    from simulator.record.environment import device_of, need_torch
+    from simulator.traces.sampling import Sampling
     from simulator.trainings.options import read_options
 
-    need_torch("record training")
-    from simulator.record.streams import Recording
-    from simulator.traces.sampling import Sampling
+    place = _prepare_torch("training", device, None)
     from simulator.training.task import known_tasks
 
     given = {"method": method, "workers": workers, "iterations": iterations, "batch_size": batch_size, "seed": seed}
     keys = {name: value for name, value in given.items() if value is not None}
-    place = device_of(device)
     is_task = task.endswith(".py") or task in known_tasks()
     study = None if is_task else find_file(task, None, "scenarios/trainings")
     try:
@@ -230,11 +226,10 @@ def record_training(
             stated = [f"{name}={value}" for name, value in keys.items()]
             _train_study(study, out, (*stated, *overrides), processes, place)
         else:
-            settings = {"device": place, "threads": threads, "checkpoint_every": checkpoint_every}
             options = read_options({"task": task, **keys}, overrides)
             sampling = None if coordinates is None else Sampling(coordinates, pieces, pilot, options.seed)
-            recording = None if record is None else Recording(record, sampling)
-            _train_task(options, out, {**settings, "record": recording})
+            settings = {"threads": threads, "checkpoint_every": checkpoint_every, "record": record}
+            _train_task(options, out, {"device": place, **settings, "sampling": sampling})
     except KeyboardInterrupt:
         click.echo(f"interrupted; the same command continues in {out}", err=True)
         click.get_current_context().exit(INTERRUPTED)

@@ -179,12 +179,14 @@ def trace_build_up(
     Examples:
         sparsim trace build-up traces/resnet-digits --method '{kind: topk, density: 0.01, granularity: model}'
     """
-    from simulator.engine.build_up import build_up
+    from simulator.engine.build_up import DEFAULT_METHODS, build_up
+    from simulator.loading.documents import parse_document
     from simulator.reporting.terminal.progress import watch_steps
-    from simulator.studies.traces.trace_study import folder_of, parse_methods
+    from simulator.studies.traces.trace_study import folder_of
 
     with watch_steps("iterations") as watch:
-        rows = build_up(folder_of(folder), parse_methods(methods), watch=watch)
+        asked = [parse_document(text, "--method").data for text in methods]
+        rows = build_up(folder_of(folder), asked or DEFAULT_METHODS, watch=watch)
     if out is not None:
         from simulator.files import write_text
         from simulator.reporting.figures.base import figure_of

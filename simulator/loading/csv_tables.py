@@ -6,7 +6,7 @@ import csv
 import io
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,6 +22,7 @@ from simulator.models.small_cache import MOST, LatestResults
 from simulator.records import Record
 
 Model = TypeVar("Model", bound=BaseModel)
+Made = TypeVar("Made")
 MAX_CSV_BYTES = 2**26
 MAX_PROBLEMS = 20
 """Problems of one table that are reported."""
@@ -76,6 +77,22 @@ def read_rows(path: Path, needed: Sequence[str], problems: list[Problem]) -> Ite
                 problems.append(Problem(where, f"{len(header)} cells", f"{len(cells)}"))
     except csv.Error as error:
         problems.append(Problem(f"{path}:{reader.line_num}", "well-formed CSV", str(error)))
+
+
+TRUTH = {"true": True, "false": False}.__getitem__, "true or false"
+
+
+def read_records(path: Path, kind: Callable[..., Made], columns: Mapping[str, Sequence[Any]]) -> list[Made]:
+    """The rows of a table as records of these columns, of each of which stands how `Row.convert` takes it.
+
+    Raises InputError with every problem.
+    """
+    problems: list[Problem] = []
+    rows = read_rows(path, list(columns), problems)
+    made = [[row.convert(name, *how) for name, how in columns.items()] for row in rows]
+    if problems:
+        raise InputError(problems)
+    return [kind(*values) for values in made]
 
 
 def read_models(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import nullcontext
 from itertools import product
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from simulator.record.environment import device_of, environment
 from simulator.record.merging import find_nodes, find_rank
 from simulator.record.rows import COLLECTIVE_COLUMNS, RowFile, TimePercentiles
 from simulator.record.timing import clock_of
-from simulator.records import Record, asdict, replace
+from simulator.records import Record, replace
 
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast")
 SIZES = tuple(2**i for i in range(10, 29, 2))
@@ -73,24 +74,20 @@ def _join(rank: int, world: int, local: int, nodes: int, *, settings: Settings, 
     try:
         place = environment(device)
         common = {"backend": backend, "world_size": str(world), "nodes": str(nodes)}
-        common |= {name: asdict(place)[name] for name in ("device", "pytorch", "date")}
+        common |= {"device": place.device, "pytorch": place.pytorch, "date": place.date}
+        identity = itemgetter(*COLLECTIVE_COLUMNS[:5])
         with RowFile(settings.out, COLLECTIVE_COLUMNS, settings.resume) if rank == 0 else nullcontext() as table:
-            done = [{_identity(row) for row in table.done} if table else set()]
+            done = [set(map(identity, table.done)) if table else set()]
             distributed.broadcast_object_list(done, 0, device=torch.device(device))
             for nbytes, name in product(settings.sizes, settings.collectives):
                 elements = world * max(1, round(nbytes / FP32_BYTES / world))
                 row = common | {"collective": name, "nbytes": str(FP32_BYTES * elements)}
-                if _identity(row) not in done[0]:
+                if identity(row) not in done[0]:
                     spread = measure(name, elements, device, settings)
                     if table is not None:
                         table.append(row | spread.cells())
     finally:
         distributed.destroy_process_group()
-
-
-def _identity(row: Mapping[str, str]) -> tuple[str, ...]:
-    """The cells that are equal for two measurements of the same thing."""
-    return tuple(row[name] for name in COLLECTIVE_COLUMNS[:5])
 
 
 def measure(name: str, elements: int, device: str, settings: Settings) -> TimePercentiles:

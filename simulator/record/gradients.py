@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import ExitStack
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -16,8 +17,9 @@ from simulator.errors import InputError, Problem, suggest_nearest
 from simulator.loading.csv_tables import read_layers
 from simulator.models.layers import Layer
 from simulator.record.merging import find_rank, merge_ranks, prepare_folder
-from simulator.record.models import RecordedTask, batch_size_of, trainable_parameters
-from simulator.record.streams import TensorSample, find_share_problems, open_stream
+from simulator.record.models import batch_size_of, trainable_parameters
+from simulator.record.own_model import OwnModel
+from simulator.record.streams import GradientStream, TensorSample, find_share_problems
 
 
 class GradientRecorder:
@@ -75,23 +77,21 @@ class GradientRecorder:
         self._sample = TensorSample(self._parameters, sample, seed)
         own = {"model": type(getattr(model, "module", model)).__name__, "batch_size": batch_size, "workers": workers}
         self.folder = prepare_folder(self.out, self.rank, self.world)
-        self._stream = open_stream(self.folder, self._parameters, self._layers, own | (about or {}), self._sample)
+        self._stream = GradientStream(self.folder, self._parameters, self._layers, own | (about or {}), self._sample)
         self.iteration, self.left_out = 0, 0
         self._rows: list[np.ndarray] = []
         self._step_losses: list[float] = []
         self._captured: dict[str, Any] = {}
-        self._hooks: list[Any] = []
+        self._hooks = ExitStack()
 
     def __enter__(self) -> Self:
         for name, parameter in self._parameters.items():
-            self._hooks.append(parameter.register_post_accumulate_grad_hook(self._capture(name)))
+            hook = parameter.register_post_accumulate_grad_hook(partial(self._capture, name))
+            self._hooks.callback(hook.remove)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for hook in self._hooks:
-            hook.remove()
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        self._hooks.close()
         if kind is not None and not self.recorded:
             return
         # What was recorded is kept, also when training ended early.
@@ -129,18 +129,14 @@ class GradientRecorder:
     def _wanted(self) -> bool:
         return self.iteration % self.every < self.block
 
-    def _capture(self, name: str) -> Any:
-        def hook(parameter: Any) -> None:
-            if self._wanted:
-                gradient = parameter.grad.detach()
-                gradient = gradient.to_dense() if gradient.is_sparse else gradient
-                self._captured[name] = self._sample.of(name, gradient)
-
-        return hook
+    def _capture(self, name: str, parameter: Any) -> None:
+        if self._wanted:
+            gradient = parameter.grad.detach()
+            self._captured[name] = self._sample.of(name, gradient.to_dense() if gradient.is_sparse else gradient)
 
 
 def record_training(
-    task: RecordedTask,
+    task: OwnModel,
     out: Path,
     *,
     workers: int,
@@ -157,8 +153,8 @@ def record_training(
     """
     parameters = list(trainable_parameters(task.model).values())
     optimiser = torch.optim.SGD(parameters, learning_rate, momentum)
-    first = next(task.batches)
-    batches = chain([first], task.batches)
+    first = next(task.inputs)
+    batches = chain([first], task.inputs)
     about = {"model": task.name, "source": f"recorded by `sparsim record gradients {task.name}`"}
     with GradientRecorder(
         task.model,
@@ -194,15 +190,13 @@ def _order_layers(parameters: Mapping[str, Any], path: Path | str | None) -> tup
     if path is None:
         return tuple(Layer(name=name, numel=item.numel()) for name, item in parameters.items())
     layers, _ = read_layers(Path(path))
-    problems: list[Problem] = []
     sizes = {layer.name: layer.numel for layer in layers}
+    wrong: list[tuple[str, str, str]] = []
     for name, item in parameters.items():
         if sizes.get(name) != item.numel():
             got = f"{sizes[name]}" if name in sizes else f"no such row; {suggest_nearest(name, sizes)}"
-            problems.append(Problem(f"{path}: {name}", f"{item.numel()} elements", got))
-    problems += [
-        Problem(f"{path}: {name}", "a parameter of the model", "none") for name in sizes if name not in parameters
-    ]
-    if problems:
-        raise InputError(problems[:20])
+            wrong.append((name, f"{item.numel()} elements", got))
+    wrong += [(name, "a parameter of the model", "none") for name in sizes if name not in parameters]
+    if wrong:
+        raise InputError(Problem(f"{path}: {name}", expected, got) for name, expected, got in wrong[:20])
     return layers

@@ -117,39 +117,62 @@ class Point(Record):
         return {name: "" if value is None else str(value) for name, value in asdict(self).items()}
 
 
+def threshold_of(point: Point) -> float:
+    """The magnitude above which k of n standard normal numbers are expected, exact in the point's type."""
+    share = min(0.999, (point.k or 0) / point.elements)
+    value = NormalDist().inv_cdf(1 - share / 2)
+    return float(torch.tensor(value, dtype=DTYPES[point.dtype]))
+
+
+_ARGUMENTS: dict[str, Callable[[Inputs, Point], Any]] = {
+    "n": lambda source, p: p.elements,
+    "k": lambda source, p: p.k,
+    "device": lambda source, p: source.device,
+    "threshold": lambda source, p: threshold_of(p),
+    "zero": lambda source, p: torch.zeros(1, device=source.device),
+    "minus one": lambda source, p: -torch.ones(1, device=source.device),
+    "powers": lambda source, p: 2 ** torch.arange(8, dtype=torch.uint8, device=source.device),
+    "codes": lambda source, p: source.floats("codes", p.elements, torch.int8),
+    "keys": lambda source, p: source.floats("keys", p.elements, torch.int64),
+    "mask": lambda source, p: source.floats(f"mask {threshold_of(p)!r}", p.elements, DTYPES[p.dtype]),
+    "indices": lambda source, p: source.indices(p.elements, p.k or 1, p.contributions or 1, p.order),
+    "values": lambda source, p: source.floats("a", (p.k or 1) * (p.contributions or 1), DTYPES[p.dtype]),
+}
+"""Arguments that are not n numbers of the point's type."""
 Arguments = tuple[Any, ...]
-Argument = Callable[[Inputs, Point], Any]
-Inputter = Callable[[Inputs, Point, Callable[[str, int, Any], Any]], Arguments]
 
 
 class MeasuredKernel(Record):
     """How one kernel is measured.
 
-    `inputs(source, point, state)`: fresh arguments; those that the call changes come from `state(role, n, dtype)`.
-    `call(*arguments)`: what is timed. `right(before, result)`: whether the result fits the arguments as they were
-    before the call, by a reference in float64.
+    `roles`: of its arguments; those that the call changes begin with `=`, and `=other` is of another type than the
+    point's. `call(*arguments)`: what is timed. `right(before, result)`: whether the result fits the arguments as they
+    were before the call, by a reference in float64.
     """
 
-    inputs: Inputter
+    roles: tuple[str, ...]
     call: Callable[..., Any]
     right: Callable[[Arguments, Any], bool]
 
-    def arguments(self, source: Inputs, point: Point) -> Arguments:
-        """The next arguments, for timing; those that the call changes are used again as they are."""
-        return self.inputs(source, point, source.floats)
+    def inputs(self, source: Inputs, point: Point, state: Callable[[str, int, Any], Any] | None = None) -> Arguments:
+        """Fresh arguments; those that the call changes come from `state(role, n, dtype)`, or are used again."""
+
+        def argument(role: str) -> Any:
+            if role in _ARGUMENTS:
+                return _ARGUMENTS[role](source, point)
+            dtype = DTYPES[point.dtype]
+            if role == "=other":
+                dtype = torch.float16 if dtype == torch.float32 else torch.float32
+            draw = state if state and role[0] == "=" else source.floats
+            return draw(role, point.elements, dtype)
+
+        return tuple(map(argument, self.roles))
 
     def checked(self, source: Inputs, point: Point) -> bool:
         """Call once on fresh numbers and check the result."""
         arguments = self.inputs(source, point, lambda role, n, dtype: source.fresh(n, dtype))
         before = tuple(item.clone() if isinstance(item, torch.Tensor) else item for item in arguments)
         return self.right(before, self.call(*arguments))
-
-
-def threshold_of(point: Point) -> float:
-    """The magnitude above which k of n standard normal numbers are expected, exact in the point's type."""
-    share = min(0.999, (point.k or 0) / point.elements)
-    value = NormalDist().inv_cdf(1 - share / 2)
-    return float(torch.tensor(value, dtype=DTYPES[point.dtype]))
 
 
 def _near(result: Any, reference: Any, scale: Any, steps: float = 1.0) -> bool:
@@ -162,48 +185,9 @@ def _equal(result: Any, reference: Any) -> bool:
     return bool(torch.equal(result.double(), reference.double()))
 
 
-def _of(*roles: str | Argument, dtype: Callable[[Any], Any] = lambda own: own) -> Inputter:
-    """Arguments by role: n numbers each, or what a function of the point gives.
-
-    The call changes numbers whose role begins with `=`, of type `dtype` of the point's own.
-    """
-
-    def inputs(source: Inputs, point: Point, state: Callable[[str, int, Any], Any]) -> Arguments:
-        def argument(role: str | Argument) -> Any:
-            if not isinstance(role, str):
-                return role(source, point)
-            own = DTYPES[point.dtype]
-            n = point.elements
-            return state(role, n, dtype(own)) if role[0] == "=" else source.floats(role, n, own)
-
-        return tuple(map(argument, roles))
-
-    return inputs
-
-
-def _indices(source: Inputs, point: Point) -> Any:
-    return source.indices(point.elements, point.k or 1, point.contributions or 1, point.order)
-
-
-def _values(source: Inputs, point: Point) -> Any:
-    return source.floats("a", (point.k or 1) * (point.contributions or 1), DTYPES[point.dtype])
-
-
-def _codes(source: Inputs, point: Point) -> Any:
-    return source.floats("codes", point.elements, torch.int8)
-
-
-def _mask(source: Inputs, point: Point) -> Any:
-    return source.floats(f"mask {threshold_of(point)!r}", point.elements, DTYPES[point.dtype])
-
-
-def _full(value: float) -> Argument:
-    return lambda source, point: torch.full((1,), value, device=source.device)
-
-
-def _add_right(before: Arguments, result: Any) -> bool:
-    a, b = before[0].double(), before[1].double()
-    return _near(result, a + b, a.abs() + b.abs())
+def _add_right(before: Arguments, result: Any, factor: float = 1.0, steps: float = 1.0) -> bool:
+    a, b = before[0].double(), factor * before[1].double()
+    return _near(result, a + b, a.abs() + b.abs(), steps)
 
 
 def _update(gradient: Any, momentum: Any, weight: Any) -> Any:
@@ -222,9 +206,6 @@ def _update_right(before: Arguments, result: Any) -> bool:
 
 def _places_right(mask: Any, result: Any) -> bool:
     return bool(torch.equal(result.flatten(), torch.arange(len(mask), device=mask.device)[mask]))
-
-
-_COUNTED = _of("a", lambda source, point: point.k)
 
 
 def _topk_right(before: Arguments, result: Any) -> bool:
@@ -270,17 +251,19 @@ def _unique_right(before: Arguments, result: Any) -> bool:
     return bool(torch.equal(result, keys[first]))
 
 
+def _sum_right(result: Any, exact: Any, scale: Any) -> bool:
+    """Whether a sum over many numbers is within a thousandth of `scale`, or two roundings."""
+    return _near(result, exact, scale, max(1e-3 / torch.finfo(result.dtype).eps, 2))
+
+
 def _norm_right(before: Arguments, result: Any) -> bool:
     exact = before[0].double().square().sum().sqrt()
-    bound = max(1e-3, 2 * torch.finfo(result.dtype).eps) * float(exact)
-    return bool(abs(float(result) - float(exact)) <= bound)
+    return _sum_right(result, exact, exact)
 
 
 def _statistics_right(before: Arguments, result: Any) -> bool:
-    wide = before[0].double()
-    deviation, mean = (float(item) for item in torch.std_mean(wide))
-    bound = max(1e-3, 2 * torch.finfo(result[0].dtype).eps) * deviation
-    return bool(abs(float(result[0]) - deviation) <= bound and abs(float(result[1]) - mean) <= bound)
+    exact = torch.std_mean(before[0].double())
+    return all(_sum_right(part, right, exact[0]) for part, right in zip(result, exact, strict=True))
 
 
 def _quantise(numbers: Any, scaled: Any, codes: Any) -> Any:
@@ -305,85 +288,76 @@ def _pack_right(before: Arguments, result: Any) -> bool:
     return bool(torch.stack(bits).all())
 
 
-def _dequantise_right(before: Arguments, result: Any) -> bool:
-    start, added = before[0].double(), before[1].double() / CODE_SCALE
-    return _near(result, start + added, start.abs() + added.abs(), 3)
-
-
 def _unscale(gradient: Any, found: Any, factor: Any) -> Any:
     torch._amp_foreach_non_finite_check_and_unscale_([gradient], found, factor)
     return gradient, found
 
 
 KERNELS: dict[str, MeasuredKernel] = {
-    "elementwise": MeasuredKernel(_of("a", "b", "=1"), lambda a, b, out: torch.add(a, b, out=out), _add_right),
-    "copy": MeasuredKernel(_of("a", "=1"), lambda a, out: out.copy_(a), lambda before, out: _equal(out, before[0])),
-    "residual_add": MeasuredKernel(_of("=1", "a"), lambda residual, gradient: residual.add_(gradient), _add_right),
-    "update": MeasuredKernel(_of("a", "=1", "=2"), _update, _update_right),
+    "elementwise": MeasuredKernel(("a", "b", "=1"), lambda a, b, out: torch.add(a, b, out=out), _add_right),
+    "copy": MeasuredKernel(("a", "=1"), lambda a, out: out.copy_(a), lambda before, out: _equal(out, before[0])),
+    "residual_add": MeasuredKernel(("=1", "a"), lambda residual, gradient: residual.add_(gradient), _add_right),
+    "update": MeasuredKernel(("a", "=1", "=2"), _update, _update_right),
     "cast": MeasuredKernel(
-        _of("a", "=1", dtype=lambda own: torch.float16 if own == torch.float32 else torch.float32),
+        ("a", "=other"),
         lambda a, out: out.copy_(a),
         lambda before, out: _equal(out, before[0].double().to(before[1].dtype)),
     ),
     # A factor of -1 can be checked, and leaves numbers that are used again and again as large as they were.
     "unscale": MeasuredKernel(
-        _of("=1", _full(0.0), _full(-1.0)),
+        ("=1", "zero", "minus one"),
         _unscale,
         lambda before, out: _equal(out[0], -before[0].double()) and _equal(out[1], torch.zeros_like(before[1])),
     ),
-    "norm": MeasuredKernel(_of("a"), torch.linalg.vector_norm, _norm_right),
-    "statistics": MeasuredKernel(_of("a"), torch.std_mean, _statistics_right),
-    "quantise": MeasuredKernel(_of("a", "=1", _codes), _quantise, _quantise_right),
-    "pack": MeasuredKernel(
-        _of("a", lambda source, point: 2 ** torch.arange(8, dtype=torch.uint8, device=source.device)),
-        _pack,
-        _pack_right,
-    ),
+    "norm": MeasuredKernel(("a",), torch.linalg.vector_norm, _norm_right),
+    "statistics": MeasuredKernel(("a",), torch.std_mean, _statistics_right),
+    "quantise": MeasuredKernel(("a", "=1", "codes"), _quantise, _quantise_right),
+    "pack": MeasuredKernel(("a", "powers"), _pack, _pack_right),
     "dequantise": MeasuredKernel(
-        _of("=1", _codes), lambda total, codes: total.add_(codes, alpha=1 / CODE_SCALE), _dequantise_right
+        ("=1", "codes"),
+        lambda total, codes: total.add_(codes, alpha=1 / CODE_SCALE),
+        lambda before, total: _add_right(before, total, 1 / CODE_SCALE, 3),
     ),
-    "sort": MeasuredKernel(_of("a"), torch.sort, _sort_right),
-    "topk": MeasuredKernel(_COUNTED, lambda numbers, k: torch.topk(numbers.abs(), k, sorted=False), _topk_right),
+    "sort": MeasuredKernel(("a",), torch.sort, _sort_right),
+    "topk": MeasuredKernel(("a", "k"), lambda numbers, k: torch.topk(numbers.abs(), k, sorted=False), _topk_right),
     # What PyTorch 1.11 does for some sizes (pull request 68632), and code that finds torch.topk slow.
     "topk_by_sort": MeasuredKernel(
-        _COUNTED,
+        ("a", "k"),
         lambda numbers, k: tuple(part[:k] for part in torch.sort(numbers.abs(), descending=True)),
         _topk_right,
     ),
     "threshold_scan": MeasuredKernel(
-        _of("a", lambda source, point: threshold_of(point)),
+        ("a", "threshold"),
         lambda numbers, threshold: torch.nonzero(numbers.abs() > threshold),
         lambda before, result: _places_right(before[0].double().abs() > before[1], result),
     ),
-    "nonzero": MeasuredKernel(_of(_mask), torch.nonzero, lambda before, result: _places_right(before[0], result)),
+    "nonzero": MeasuredKernel(("mask",), torch.nonzero, lambda before, result: _places_right(before[0], result)),
     "masked_select": MeasuredKernel(
-        _of("a", _mask),
+        ("a", "mask"),
         torch.masked_select,
         lambda before, result: _equal(result, before[0].double()[before[1].nonzero().flatten()]),
     ),
     "gather": MeasuredKernel(
-        _of("a", _indices),
+        ("a", "indices"),
         lambda numbers, indices: torch.index_select(numbers, 0, indices),
         lambda before, result: _equal(result, before[0].double()[before[1]]),
     ),
     "scatter_add": MeasuredKernel(
-        _of("=1", _indices, _values),
+        ("=1", "indices", "values"),
         lambda total, indices, values: total.scatter_add_(0, indices, values),
         _scatter_right,
     ),
     "residual_clear": MeasuredKernel(
-        _of("=1", _indices),
+        ("=1", "indices"),
         lambda residual, indices: residual.index_fill_(0, indices, 0.0),
         lambda before, result: _equal(result, before[0].double().index_fill(0, before[1], 0.0)),
     ),
     "random_indices": MeasuredKernel(
-        _of(lambda source, p: p.elements, lambda source, p: p.k, lambda source, p: source.device),
+        ("n", "k", "device"),
         lambda n, k, device: torch.randint(n, (k,), device=device),
         _random_right,
     ),
-    "unique": MeasuredKernel(
-        _of(lambda source, point: source.floats("keys", point.elements, torch.int64)), torch.unique, _unique_right
-    ),
+    "unique": MeasuredKernel(("keys",), torch.unique, _unique_right),
 }
 """Every kernel that is measured, by its name in configs (`nonzero`, `masked_select` and `pack` are parts of others,
 `topk_by_sort` is another way to Top-k)."""

@@ -14,9 +14,10 @@ from simulator.errors import InputError, Problem
 from simulator.files import write_text, write_yaml
 from simulator.models.layers import Layer
 from simulator.models.precision import NUMBER_BYTES, NumberFormat
-from simulator.record.environment import Environment
+from simulator.record.environment import environment
 from simulator.record.kernels import DTYPES
-from simulator.record.models import RecordedTask, batch_size_of, trainable_parameters
+from simulator.record.models import batch_size_of, trainable_parameters
+from simulator.record.own_model import OwnModel
 from simulator.record.timing import Gaps, clock_of, mark_hooks, median_gaps, median_total, time_layers
 from simulator.records import Record
 
@@ -44,20 +45,14 @@ class LayerProfile(Record):
     idle: tuple[str, ...] = ()
     precision: NumberFormat = "fp32"
 
-    @property
-    def ready(self) -> tuple[float, ...]:
-        """Seconds from the start of backward until each tensor's gradient is ready."""
-        backward = list(itertools.accumulate(layer.backward for layer in reversed(self.layers)))
-        return tuple(reversed(backward))
 
-
-def profile(task: RecordedTask, device: str, repeats: int = 30, warm_up: int = 5) -> LayerProfile:
+def profile(task: OwnModel, device: str, repeats: int = 30, warm_up: int = 5) -> LayerProfile:
     """Time `repeats` steps on one batch, each without hooks and then with them.
 
     Raises InputError where no gradient is computed.
     """
     clock, parameters = clock_of(device), trainable_parameters(task.model)
-    batch = next(task.batches)
+    batch = next(task.inputs)
     optimiser = torch.optim.SGD(list(parameters.values()), LEARNING_RATE, MOMENTUM)
     whole: list[float] = []
     steps: list[tuple[Gaps, Gaps]] = []
@@ -69,7 +64,7 @@ def profile(task: RecordedTask, device: str, repeats: int = 30, warm_up: int = 5
         optimiser.step()
         end = clock.mark()
         clock.settle()
-        with mark_hooks(task.model, parameters, clock) as marks:
+        with mark_hooks(task.model, parameters, clock.mark) as marks:
             optimiser.zero_grad()
             clock.settle()
             start = clock.mark()
@@ -90,7 +85,7 @@ def profile(task: RecordedTask, device: str, repeats: int = 30, warm_up: int = 5
         numels[parameters[name].dtype] += parameters[name].numel()
     idle = tuple(name for name in parameters if name not in gaps)
     return LayerProfile(
-        layers=tuple(time_layers(layers, task.model, parameters, steps)),
+        layers=tuple(time_layers(layers, steps)),
         forward=median_total(forward),
         backward=median_total(backward),
         step=statistics.median(whole),
@@ -101,14 +96,16 @@ def profile(task: RecordedTask, device: str, repeats: int = 30, warm_up: int = 5
     )
 
 
-def write_workload(folder: Path, name: str, task: str, made: LayerProfile, place: Environment) -> Path:
+def write_workload(folder: Path, name: str, task: str, made: LayerProfile, device: str) -> Path:
     """Write `NAME.yaml` and `NAME.layers.csv`, which a scenario can name as its workload.
 
     Returns the path of the first. Raises InputError where the folder can't be written.
     """
     rows = ["name,numel,forward_s,backward_s,ready_s"]
-    for layer, ready in zip(made.layers, made.ready, strict=True):
+    moments = list(itertools.accumulate(layer.backward for layer in reversed(made.layers)))
+    for layer, ready in zip(made.layers, reversed(moments), strict=True):
         rows.append(f"{layer.name},{layer.numel},{layer.forward:.6g},{layer.backward:.6g},{ready:.6g}")
+    place = environment(device)
     software = f"PyTorch {place.pytorch}"
     if place.cuda:
         software += f", CUDA {place.cuda}, driver {place.driver}"

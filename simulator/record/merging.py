@@ -8,23 +8,23 @@ shortest time.
 from __future__ import annotations
 
 import os
-import re
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from simulator.errors import InputError, Problem
+from simulator.errors import InputError, Problem, collect_problems
 from simulator.files import write_bytes, write_yaml
-from simulator.loading.csv_tables import Row, read_rows, write_rows
+from simulator.loading.csv_tables import TRUTH, read_records, write_rows
 from simulator.loading.documents import read_document
 from simulator.models.groups import group_by
 from simulator.record.rows import COLLECTIVE_COLUMNS, TimePercentiles
-from simulator.records import replace
+from simulator.records import astuple, replace
 from simulator.traces.format.trace import Trace
 from simulator.traces.format.writer import TraceWriter
 
@@ -36,7 +36,7 @@ def rank_folder(out: Path, rank: int) -> Path:
 
 def rank_folders(out: Path) -> list[Path]:
     """The existing folders of ranks, in order."""
-    return sorted(path for path in out.glob("rank-*") if re.fullmatch(r"rank-\d{5}", path.name))
+    return sorted(out.glob("rank-" + 5 * "[0-9]"))
 
 
 def merge(folder: Path, out: Path | None = None) -> tuple[int, int]:
@@ -82,14 +82,9 @@ def merge(folder: Path, out: Path | None = None) -> tuple[int, int]:
 def _check_same(first: Trace, other: Trace) -> None:
     if [(layer.name, layer.numel) for layer in first.layers] != [(layer.name, layer.numel) for layer in other.layers]:
         raise InputError(Problem(str(other.folder), f"the tensors of {first.folder.name}", "other tensors"))
-    if not (
-        np.array_equal(first.keys.layer, other.keys.layer)
-        and np.array_equal(first.keys.coordinate, other.keys.coordinate)
-    ):
-        hint = "give every rank the same `sample` and `seed`"
-        raise InputError(
-            Problem(str(other.folder), f"the coordinates of {first.folder.name}", "other coordinates", hint)
-        )
+    if not all(map(np.array_equal, astuple(first.keys)[:2], astuple(other.keys)[:2])):
+        what, hint = f"the coordinates of {first.folder.name}", "give every rank the same `sample` and `seed`"
+        raise InputError(Problem(str(other.folder), what, "other coordinates", hint))
 
 
 def find_rank(rank: int | None = None, world: int | None = None) -> tuple[int, int]:
@@ -97,10 +92,9 @@ def find_rank(rank: int | None = None, world: int | None = None) -> tuple[int, i
 
     Raises InputError for a rank that is not below the number of ranks.
     """
-    if rank is None and world is None and is_distributed():
-        from torch import distributed
-
-        return int(distributed.get_rank()), int(distributed.get_world_size())
+    joined = joined_ranks() if rank is None and world is None else None
+    if joined is not None:
+        return int(joined.get_rank()), int(joined.get_world_size())
     rank = int(os.environ.get("RANK", "0")) if rank is None else rank
     world = int(os.environ.get("WORLD_SIZE", "1")) if world is None else world
     if not 0 <= rank < world:
@@ -128,26 +122,32 @@ def prepare_folder(out: Path, rank: int, world: int) -> Path:
 
 def merge_ranks(out: Path, rank: int, world: int, worked: bool = True) -> None:
     """Wait for the other ranks; rank 0 merges what they wrote if it `worked` and it can see all folders."""
-    if world == 1 or not is_distributed():
+    joined = joined_ranks() if world > 1 else None
+    if joined is None:
         return
-    from torch import distributed
-
-    distributed.barrier()
+    joined.barrier()
     if worked and rank == 0 and len(rank_folders(out)) == world:
         merge(out)
 
 
-def is_distributed() -> bool:
-    """Whether this process has joined others by torch.distributed."""
+def joined_ranks() -> Any:
+    """torch.distributed, by which this process has joined others; None where it has not."""
     from torch import distributed
 
-    return bool(distributed.is_available() and distributed.is_initialized())
+    return distributed if distributed.is_available() and distributed.is_initialized() else None
 
 
 BUCKETS, TIMES, ITERATIONS = "buckets.csv", "bucket_times.csv", "iterations.csv"
 COLLECTIVES, JOB = "collectives.csv", "job.yaml"
 ALL_REDUCE = "all_reduce"
-_LARGEST = 10**15
+_WHOLE = int, "a whole number", lambda n: 0 <= n <= 10**15
+_MOMENT = float, "seconds", lambda s: abs(s) < 1e9
+_TIMES = {"iteration": _WHOLE, "bucket": _WHOLE, "nbytes": _WHOLE, "ready_s": _MOMENT, "finished_s": _MOMENT}
+_ITERATIONS: dict[str, tuple[Any, ...]] = {
+    "iteration": _WHOLE,
+    "seconds": (float, "seconds, 0 or more", lambda s: 0 <= s < 1e9),
+    "disturbed": TRUTH,
+}
 
 
 class BucketTimes(NamedTuple):
@@ -178,9 +178,7 @@ def write_tables(
     """Write what one rank saw. `buckets`: bytes and tensors by number; `job`: workers, nodes, device and software."""
     rows = ((number, nbytes, " ".join(tensors)) for number, (nbytes, tensors) in sorted(buckets.items()))
     write_rows(folder / BUCKETS, ("bucket", "nbytes", "tensors"), rows)
-    _write_ranks(folder / TIMES, BucketTimes._fields, [times])
-    _write_ranks(folder / ITERATIONS, IterationTime._fields, [iterations])
-    write_yaml(folder / JOB, {**job, **_describe_iterations(iterations)})
+    _write_ranks(folder, [times], [iterations], job)
 
 
 def merge_tables(folders: Sequence[Path], out: Path) -> None:
@@ -189,10 +187,12 @@ def merge_tables(folders: Sequence[Path], out: Path) -> None:
     Raises InputError for damaged tables.
     """
     problems: list[Problem] = []
-    times = [list(map(_bucket_times, read_rows(path / TIMES, BucketTimes._fields, problems))) for path in folders]
-    iterations = [
-        list(map(_iteration_time, read_rows(path / ITERATIONS, IterationTime._fields, problems))) for path in folders
-    ]
+    times, iterations = list[list[BucketTimes]](), list[list[IterationTime]]()
+    for path in folders:
+        with collect_problems(problems):
+            times.append(read_records(path / TIMES, BucketTimes, _TIMES))
+        with collect_problems(problems):
+            iterations.append(read_records(path / ITERATIONS, IterationTime, _ITERATIONS))
     if problems:
         raise InputError(problems)
     job = read_document(folders[0] / JOB).data
@@ -200,9 +200,7 @@ def merge_tables(folders: Sequence[Path], out: Path) -> None:
     if absent:
         raise InputError(Problem(str(folders[0] / JOB), "what describes the job", f"no {', '.join(absent)}"))
     write_bytes(out / BUCKETS, (folders[0] / BUCKETS).read_bytes())
-    _write_ranks(out / TIMES, BucketTimes._fields, times)
-    _write_ranks(out / ITERATIONS, IterationTime._fields, iterations)
-    write_yaml(out / JOB, {**job, **_describe_iterations([item for rank in iterations for item in rank])})
+    _write_ranks(out, times, iterations, job)
     if job["averaged_by"] == ALL_REDUCE and len(folders) > 1:
         # The table that `sparsim record collectives` writes, with the all-reduces of the job.
         common = {"backend": job["backend"], "world_size": job["workers"], "nodes": job["nodes"]}
@@ -227,31 +225,24 @@ def find_durations(ranks: Sequence[Sequence[BucketTimes]]) -> dict[int, list[flo
     return {nbytes: [seconds for _, seconds in pairs] for nbytes, pairs in sorted(sizes.items())}
 
 
-def _write_ranks(path: Path, columns: Sequence[str], ranks: Iterable[Iterable[tuple[object, ...]]]) -> None:
+def _write_ranks(
+    folder: Path,
+    times: Sequence[Sequence[BucketTimes]],
+    iterations: Sequence[Sequence[IterationTime]],
+    job: Mapping[str, Any],
+) -> None:
+    """Write the times of ranks. An iteration takes the median of those that recording did not disturb, if there are."""
+
     def cell(value: object) -> str:
         return f"{value:.9g}" if isinstance(value, float) else str(value).lower()
 
-    write_rows(path, ("rank", *columns), ((rank, *map(cell, row)) for rank, rows in enumerate(ranks) for row in rows))
-
-
-def _describe_iterations(iterations: Iterable[IterationTime]) -> Mapping[str, Any]:
-    """The median of the iterations that recording did not disturb, or of all where there are no others."""
-    every = list(iterations)
-    calm = [item.seconds for item in every if not item.disturbed]
-    seconds = calm or [item.seconds for item in every]
-    if not seconds:
-        return {}
-    return {"iteration_time": f"{statistics.median(seconds):.6g} s", "timed_without_recording": bool(calm)}
-
-
-def _bucket_times(row: Row) -> BucketTimes:
-    whole = [row.convert(name, int, "a whole number", lambda n: 0 <= n <= _LARGEST) for name in BucketTimes._fields[:3]]
-    seconds = [row.convert(name, float, "seconds", lambda s: abs(s) < 1e9) for name in BucketTimes._fields[3:]]
-    return BucketTimes(*(item or 0 for item in whole), *(item or 0.0 for item in seconds))
-
-
-def _iteration_time(row: Row) -> IterationTime:
-    number = row.convert("iteration", int, "a whole number", lambda n: 0 <= n <= _LARGEST)
-    seconds = row.convert("seconds", float, "seconds, 0 or more", lambda s: 0 <= s < 1e9)
-    disturbed = row.convert("disturbed", {"true": True, "false": False}.__getitem__, "true or false")
-    return IterationTime(number or 0, seconds or 0.0, bool(disturbed))
+    for name, kind, ranks in ((TIMES, BucketTimes, times), (ITERATIONS, IterationTime, iterations)):
+        rows = ((rank, *map(cell, row)) for rank, rows in enumerate(ranks) for row in rows)
+        write_rows(folder / name, ("rank", *kind._fields), rows)
+    every = list(chain.from_iterable(iterations))
+    calm = [item for item in every if not item.disturbed]
+    described: dict[str, Any] = {}
+    if every:
+        seconds = statistics.median(item.seconds for item in calm or every)
+        described = {"iteration_time": f"{seconds:.6g} s", "timed_without_recording": bool(calm)}
+    write_yaml(folder / JOB, {**job, **described})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -26,6 +27,7 @@ from simulator.record.models import (
     trainable_parameters,
 )
 from simulator.record.own_model import OwnModel, load_model
+from simulator.record.timing import mark_hooks
 
 
 class _Fused(torch.autograd.Function):
@@ -112,17 +114,11 @@ def _batch(own: OwnModel, model: Any, shape: str | None, batch_size: int | None)
 
 
 class _Tracer(TorchDispatchMode):
-    """Collects the operators of a step; `rows` are those since the last time that they were taken."""
+    """Adds the operators of a step to `rows`."""
 
-    def __init__(self) -> None:
+    def __init__(self, rows: list[ListedOperator]) -> None:
         super().__init__()
-        self.rows: list[ListedOperator] = []
-
-    def take(self) -> list[ListedOperator]:
-        """The operators so far, which are then forgotten."""
-        rows = list(self.rows)
-        self.rows.clear()
-        return rows
+        self.rows = rows
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
@@ -171,26 +167,9 @@ def _convolution(out: Any, weight: Any, groups: int, stride: Any, nbytes: float)
 
 def _trace(own: OwnModel, model: Any, batch: Any, parameters: Mapping[str, Any], samples: int) -> Listed:
     """One step: operators of the forward pass by module, of the backward pass by the gradients as they come."""
-    tracer = _Tracer()
-    fused = FusedAttention(tracer.rows.append)
-    names = {id(value): key for key, value in parameters.items()}
-    forward: dict[str, list[ListedOperator]] = {}
-    backward: dict[str, list[ListedOperator]] = {}
-    begun: list[str] = []
-
-    def enter(module: Any, _: Any) -> None:
-        own = [names[id(value)] for value in module.parameters(recurse=False) if id(value) in names]
-        fresh = [key for key in own if key not in forward]
-        if fresh and begun:
-            forward[begun[-1]] += tracer.take()
-        for key in fresh:
-            forward[key] = []
-            begun.append(key)
-
-    hooks = [module.register_forward_pre_hook(enter) for module in model.modules()]
-    for key, value in parameters.items():
-        hooks.append(value.register_post_accumulate_grad_hook(lambda _, key=key: backward.update({key: tracer.take()})))
+    rows: list[ListedOperator] = []
     kept: dict[int, float] = {}
+    alive: list[Any] = []
     own_storages = {value.untyped_storage()._cdata for value in parameters.values()}
 
     def pack(tensor: Any) -> Any:
@@ -200,12 +179,16 @@ def _trace(own: OwnModel, model: Any, batch: Any, parameters: Mapping[str, Any],
         alive.append(tensor)
         return tensor
 
-    alive: list[Any] = []
+    saved = torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor)
     try:
-        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor), fused, tracer:
+        with (
+            mark_hooks(model, parameters, lambda: len(rows)) as marks,
+            saved,
+            FusedAttention(rows.append),
+            _Tracer(rows),
+        ):
             value = (own.loss or mean_square)(model, batch)
-            if begun:
-                forward[begun[-1]] += tracer.take()
+            between = len(rows)
             value.backward()
     except Exception as error:
         if isinstance(error, InputError) and _META not in str(error):
@@ -214,17 +197,24 @@ def _trace(own: OwnModel, model: Any, batch: Any, parameters: Mapping[str, Any],
         hint = "it has no values: a model must not read them, such as by .item() or `if tensor`"
         what = "a model that runs on PyTorch's meta device"
         raise InputError(Problem(own.name, what, text.partition("\n")[0], hint)) from None
-    finally:
-        for hook in hooks:
-            hook.remove()
-    order = [*begun, *(key for key in parameters if key not in forward)]
+    begun = dict[str, int]()
+    names, modules = {id(value): key for key, value in parameters.items()}, dict(model.named_modules())
+    for (path, _), place in marks.forward:
+        for value in modules[path].parameters(recurse=False):
+            if id(value) in names:
+                begun.setdefault(names[id(value)], place)
+    # What comes before the first module is the first one's.
+    forward = zip(begun, pairwise([0, *list(begun.values())[1:], between]), strict=False)
+    ready = [between if begun else 0, *(place for _, place in marks.backward)]
+    backward = zip((key for key, _ in marks.backward), pairwise(ready), strict=True)
+    operators = [{key: tuple(rows[start:end]) for key, (start, end) in each} for each in (forward, backward)]
     tensors = tuple(
         ListedTensor(
             name=key,
             numel=parameters[key].numel(),
-            forward=tuple(forward.get(key, ())),
-            backward=tuple(backward.get(key, ())),
+            forward=operators[0].get(key, ()),
+            backward=operators[1].get(key, ()),
         )
-        for key in order
+        for key in dict.fromkeys([*begun, *parameters])
     )
     return Listed(samples=samples, kept=sum(kept.values()), tensors=tensors)

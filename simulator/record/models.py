@@ -15,9 +15,6 @@ from torch.utils._pytree import tree_map
 
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.record.own_model import ACCEPTED, OwnModel, load_model
-from simulator.records import Record
-
-Batches = Callable[[int, torch.Generator], Any]
 
 
 class Bottleneck(nn.Module):
@@ -91,16 +88,14 @@ class BertModule(nn.Module):
         self.word, self.position = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
         self.token_type, self.norm = nn.Embedding(2, width), nn.LayerNorm(width)
         self.dropout = nn.Dropout(0.1)
-        self.layers = nn.ModuleList([BlockModule(width, width // 64, before=False) for _ in range(depth)])
+        self.layers = nn.Sequential(*(BlockModule(width, width // 64, before=False) for _ in range(depth)))
         self.pooler = nn.Linear(width, width)
 
     def forward(self, tokens: Any) -> Any:
         """Map tokens (batch, length) to the output of the pooler for the first one, (batch, width)."""
         places = torch.arange(tokens.shape[1], device=tokens.device)
         x = self.word(tokens) + self.position(places) + self.token_type(torch.zeros_like(tokens))
-        x = self.dropout(self.norm(x))
-        for layer in self.layers:
-            x = layer(x)
+        x = self.layers(self.dropout(self.norm(x)))
         return torch.tanh(self.pooler(x[:, 0]))
 
 
@@ -111,15 +106,13 @@ class Gpt(nn.Module):
         super().__init__()
         self.word, self.position = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
         self.dropout = nn.Dropout(0.1)
-        self.layers = nn.ModuleList([BlockModule(width, width // 64, before=True) for _ in range(depth)])
+        self.layers = nn.Sequential(*(BlockModule(width, width // 64, before=True) for _ in range(depth)))
         self.norm = nn.LayerNorm(width)
 
     def forward(self, tokens: Any) -> Any:
         """Map tokens (batch, length) to logits (batch, vocabulary, length)."""
         x = self.dropout(self.word(tokens) + self.position(torch.arange(tokens.shape[1], device=tokens.device)))
-        for layer in self.layers:
-            x = layer(x)
-        return F.linear(self.norm(x), self.word.weight).transpose(1, 2)
+        return F.linear(self.norm(self.layers(x)), self.word.weight).transpose(1, 2)
 
 
 def mlp() -> Any:
@@ -162,17 +155,6 @@ def vgg16() -> Any:
     classifier = nn.Sequential(*hidden, nn.Linear(4096, 1000))
     named = {"features": nn.Sequential(*parts), "flatten": nn.Flatten(), "classifier": classifier}
     return nn.Sequential(OrderedDict(named))
-
-
-def _labelled(*shape: int, classes: int) -> Batches:
-    return lambda size, random: (
-        torch.randn(size, *shape, generator=random),
-        torch.randint(classes, (size,), generator=random),
-    )
-
-
-def _tokens(vocabulary: int, length: int) -> Batches:
-    return lambda size, random: torch.randint(vocabulary, (size, length), generator=random)
 
 
 def classified(model: Any, batch: Any) -> Any:
@@ -219,33 +201,24 @@ _MOST = 10**9
 """Most elements of one sample."""
 
 
-def random_batches(model: Any, shape: str, batch_size: int, seed: int) -> Iterator[Any]:
+def random_batches(model: Any, shape: str, batch_size: int, seed: int, classes: int) -> Iterator[Any]:
     """Endless batches (batch_size, *shape) from the seed: standard normal numbers, or token ids for `tokens:128`.
 
-    Token ids are below the number of rows of the model's first embedding. Raises InputError for anything that is not a
-    shape, and for tokens where the model has no embedding.
+    Token ids are below the number of rows of the model's first embedding. With `classes` there are labels below them.
+    Raises InputError for anything that is not a shape, and for tokens where the model has no embedding.
     """
     tokens, sizes = sample_shape(shape)
-    rows = 0
-    if tokens:
-        embeddings = [item for item in model.modules() if isinstance(item, torch.nn.Embedding)]
-        if not embeddings:
-            hint = "give the shape of its numbers, such as --input 3x224x224"
-            raise InputError(Problem("--input", "a model with an embedding, for tokens", "none", hint))
-        rows = embeddings[0].num_embeddings
-
-    def draw(size: int, random: torch.Generator) -> Any:
-        shape = (size, *sizes)
-        return torch.randint(rows, shape, generator=random) if rows else torch.randn(shape, generator=random)
-
-    return endless_batches(draw, batch_size, seed)
-
-
-def endless_batches(draw: Callable[[int, torch.Generator], Any], batch_size: int, seed: int) -> Iterator[Any]:
-    """Batches of so many samples without end, each by `draw` from the seed's random numbers."""
+    embeddings = [item for item in model.modules() if isinstance(item, torch.nn.Embedding)]
+    if tokens and not embeddings:
+        hint = "give the shape of its numbers, such as --input 3x224x224"
+        raise InputError(Problem("--input", "a model with an embedding, for tokens", "none", hint))
     random = torch.Generator().manual_seed(seed)
     while True:
-        yield draw(batch_size, random)
+        if tokens:
+            inputs = torch.randint(embeddings[0].num_embeddings, (batch_size, *sizes), generator=random)
+        else:
+            inputs = torch.randn(batch_size, *sizes, generator=random)
+        yield (inputs, torch.randint(classes, (batch_size,), generator=random)) if classes else inputs
 
 
 def sample_shape(shape: str) -> tuple[bool, tuple[int, ...]]:
@@ -277,28 +250,19 @@ def mean_square(model: Any, batch: Any) -> Any:
     return torch.stack(losses).sum()
 
 
-MODELS: dict[str, tuple[Callable[[], Any], int, Batches, Callable[[Any, Any], Any]]] = {
-    "mlp": (mlp, 64, _labelled(784, classes=10), classified),
-    "cnn": (cnn, 32, _labelled(3, 32, 32, classes=10), classified),
-    "resnet50": (resnet50, 32, _labelled(3, 224, 224, classes=1000), classified),
-    "vgg16": (vgg16, 32, _labelled(3, 224, 224, classes=1000), classified),
-    "bert-base": (BertModule, 16, _tokens(30522, 128), mean_square),
-    "gpt2": (Gpt, 4, _tokens(50257, 512), next_token),
+MODELS: dict[str, tuple[Callable[[], Any], int, str, int, Callable[[Any, Any], Any]]] = {
+    "mlp": (mlp, 64, "784", 10, classified),
+    "cnn": (cnn, 32, "3x32x32", 10, classified),
+    "resnet50": (resnet50, 32, "3x224x224", 1000, classified),
+    "vgg16": (vgg16, 32, "3x224x224", 1000, classified),
+    "bert-base": (BertModule, 16, "tokens:128", 0, mean_square),
+    "gpt2": (Gpt, 4, "tokens:512", 0, next_token),
 }
-"""By name: the model, its default batch size, its random batches, and its loss."""
+"""By name: the model, its default batch size, the shape of a sample, classes of its labels, and its loss."""
 
 
-class RecordedTask(Record):
-    """A model and its endless batches, both on the device, and the loss of a batch."""
-
-    name: str
-    model: Any
-    batches: Iterator[Any]
-    loss: Callable[[Any, Any], Any]
-
-
-def task_of(name: str, device: str, batch_size: int | None = None, seed: int = 0, shape: str = "") -> RecordedTask:
-    """The built-in model called `name`, or the model that `load_model` finds, with its batches and its loss.
+def task_of(name: str, device: str, batch_size: int | None = None, seed: int = 0, shape: str = "") -> OwnModel:
+    """The built-in model called `name`, or the one that `load_model` finds, on the device; endless inputs, and a loss.
 
     A model that comes without inputs gets random ones of `shape` (`3x224x224`, `tokens:128`), and one without a loss
     the mean square of its output. Inputs that come with it are a batch (a tensor, or tuples, lists and mappings of
@@ -307,11 +271,12 @@ def task_of(name: str, device: str, batch_size: int | None = None, seed: int = 0
     Raises InputError for an unknown name, a missing function, and where there are no inputs or two.
     """
     torch.manual_seed(seed)
+    size, classes = DEFAULT_BATCH, 0
     if name in MODELS:
         if shape:
             raise InputError(Problem("--input", "a model without inputs of its own", name, "leave out --input"))
-        build, size, draw, loss = MODELS[name]
-        own = OwnModel(name, build(), endless_batches(draw, batch_size or size, seed), loss)
+        build, size, drawn, classes, loss = MODELS[name]
+        own = OwnModel(name, build(), loss=loss, input=drawn)
     elif ":" not in name:
         hint = suggest_nearest(name, MODELS)
         raise InputError(Problem("MODEL", f"a built-in model, {ACCEPTED}", format_value(name), hint))
@@ -327,18 +292,18 @@ def task_of(name: str, device: str, batch_size: int | None = None, seed: int = 0
         if not shape:
             hint = "give the shape of one sample, such as --input 3x224x224 or --input tokens:128"
             raise InputError(Problem(name, "inputs for the model", "none", hint))
-        batches = random_batches(own.model, shape, batch_size or DEFAULT_BATCH, seed)
+        batches = random_batches(own.model, shape, batch_size or size, seed, classes)
     placed = (move_batch(batch, device) for batch in batches)
-    return RecordedTask(name, own.model.to(device), placed, own.loss or mean_square)
+    return own._replace(model=own.model.to(device), inputs=placed, loss=own.loss or mean_square)
 
 
 def trainable_parameters(model: Any) -> Mapping[str, Any]:
     """Parameters that need a gradient, by name without prefixes of wrappers. Raises InputError where there are none."""
-    found = {}
-    for wrapped, parameter in model.named_parameters():
-        name = wrapped.removeprefix("module.").removeprefix("_orig_mod.")
-        if parameter.requires_grad and parameter.numel():
-            found[name] = parameter
+    found = {
+        wrapped.removeprefix("module.").removeprefix("_orig_mod."): parameter
+        for wrapped, parameter in model.named_parameters()
+        if parameter.requires_grad and parameter.numel()
+    }
     if not found:
         raise InputError(Problem("the model", "parameters that need a gradient", "none"))
     return found

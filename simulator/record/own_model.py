@@ -32,7 +32,7 @@ class OwnModel(NamedTuple):
     name: str
     model: Any
     inputs: Any = None
-    loss: Callable[[Any, Any], Any] | None = None
+    loss: Any = None
     input: str = ""
 
 

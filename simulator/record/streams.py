@@ -12,13 +12,14 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from simulator.errors import InputError, Problem, SparsimError, format_value, suggest_nearest
+from simulator.errors import Problem, format_value
+from simulator.loading.documents import Document, validate_document
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
 from simulator.models.gradients import Block, Values
 from simulator.models.layers import Layer
 from simulator.record.environment import environment
-from simulator.records import Record, replace
+from simulator.records import replace
 from simulator.traces.format.trace import TraceSpec
 from simulator.traces.format.writer import TraceWriter
 from simulator.traces.sampling import Sampling
@@ -28,43 +29,45 @@ LARGEST = 2
 all bits of gradients down to 2^-16 of the largest, far below what adds up to a selected element."""
 
 
-class Recording(Record):
-    """Where the gradients of a training are recorded, and which: without `sampling` all of them."""
-
-    folder: Path
-    sampling: Sampling | None = None
-
-
 class GradientStream:
     """Writes the gradients of n workers as a trace, iteration by iteration, with one iteration in memory.
 
-    `spec`: what trace.yaml says; `layers` and `shapes` of the tensors, in the order of the flat vector of d elements.
-    With `sampling`, the first iterations are not recorded: they show how large gradients are, and after them the sample
-    is drawn. Without it, and without `places` (positions in the flat vector, with the elements that each stands for),
-    all coordinates are recorded.
+    `parameters`: tensors by name; `layers`: all of them, in the order of the flat vector of d elements. `about`: fields
+    of trace.yaml besides those of the machine and the sample. Of a `Sampling`, the first iterations are not recorded:
+    they show how large gradients are, and after them the sample is drawn. Without a sample all is recorded.
     """
 
     def __init__(
         self,
-        folder: Path | str,
-        spec: TraceSpec,
+        folder: Path,
+        parameters: Mapping[str, Any],
         layers: Sequence[Layer],
-        *,
-        shapes: Sequence[tuple[int, ...]],
-        sampling: Sampling | None = None,
-        places: tuple[Ints, Floats] | None = None,
+        about: dict[str, Any],
+        sample: TensorSample | Sampling | None = None,
     ) -> None:
-        self.folder, self.spec, self.layers, self.sampling = Path(folder), spec, tuple(layers), sampling
+        place = environment(str(next(iter(parameters.values())).device))
+        known = {
+            "format": 1,
+            "framework": f"PyTorch {place.pytorch}",
+            "device": place.device,
+            "date": datetime.date.fromisoformat(place.date),
+            "versions": {"python": platform.python_version(), "torch": place.pytorch, "numpy": np.__version__},
+            "iterations": (0,),
+            "source": "recorded by GradientRecorder from a training loop",
+            "sampling": sample.described() if isinstance(sample, TensorSample) else "",
+        }
+        self.spec = validate_document(TraceSpec.model_validate, Document("GradientRecorder: about", known | about, {}))
+        self.folder, self.layers, self.sampling = folder, tuple(layers), sample
         self.numels = tuple(layer.numel for layer in layers)
-        self.shapes = tuple(shapes)
+        self.shapes = tuple(tuple(parameters[layer.name].shape) or (1,) for layer in layers)
         self.iterations: list[int] = []
         self._losses: dict[int, float] = {}
-        self._squares: Floats | None = None
+        self._squares = np.zeros(sum(self.numels) if isinstance(sample, Sampling) else 0)
         self._looked, self._largest = 0, 0.0
         self._writer: TraceWriter | None = None
-        if sampling is None:
-            d = sum(self.numels)
-            self._begin(*((np.arange(d), np.ones(d)) if places is None else places))
+        if not isinstance(sample, Sampling):
+            whole = np.arange(sum(self.numels)), np.ones(sum(self.numels))
+            self._begin(*(whole if sample is None else sample.coordinates(layers)))
 
     def append(self, values: Values, iteration: int, loss: float = math.nan) -> None:
         """Add the gradients of one iteration: (n, d), or only those at the coordinates that are recorded, (n, m).
@@ -92,15 +95,12 @@ class GradientStream:
         writer.close()
 
     def _look(self, values: Values) -> None:
-        if self._squares is None:
-            self._squares = np.zeros(values.shape[1])
         for row in values:
             self._squares += np.square(row, dtype=float)
         self._largest = max(self._largest, float(np.abs(values).max()))
         self._looked += 1
-        if self.sampling is not None and self._looked == self.sampling.pilot:
-            size = np.sqrt(self._squares / (self._looked * len(values)))
-            self._squares = None
+        if isinstance(self.sampling, Sampling) and self._looked == self.sampling.pilot:
+            size, self._squares = np.sqrt(self._squares / (self._looked * len(values))), np.zeros(0)
             scale = 2.0 ** (LARGEST - math.frexp(self._largest)[1]) if self._largest else 1.0
             about = {
                 "sampling": self.sampling.described(),
@@ -114,7 +114,7 @@ class GradientStream:
         piece = np.searchsorted(np.cumsum(self.numels), coordinate, side="right")
         none = np.empty((0, len(coordinate)), np.float32)
         self._block = Block(none, piece, coordinate, weight, self.numels, shapes=self.shapes)
-        dtype: Literal["float32", "float16"] = "float32" if self.sampling is None else "float16"
+        dtype: Literal["float32", "float16"] = "float16" if isinstance(self.sampling, Sampling) else "float32"
         self._writer = TraceWriter(self.folder, self.spec, self.layers, dtype)
 
 
@@ -165,49 +165,12 @@ class TensorSample:
 
     def coordinates(self, layers: Sequence[Layer]) -> tuple[Ints, Floats]:
         """Recorded positions in the flat vector of these layers, in their order, and the elements each stands for."""
-        places, weights, start = [], [], 0
-        for layer in layers:
-            own = self._places[layer.name]
-            places.append(start + own)
-            weights.append(np.full(len(own), layer.numel / len(own)))
-            start += layer.numel
-        return np.concatenate(places), np.concatenate(weights)
+        own = [self._places[layer.name] for layer in layers]
+        starts = np.cumsum([0, *(layer.numel for layer in layers[:-1])])
+        weights = [np.full(len(each), layer.numel / len(each)) for layer, each in zip(layers, own, strict=True)]
+        return np.concatenate([start + each for start, each in zip(starts, own, strict=True)]), np.concatenate(weights)
 
     def described(self) -> str:
         """What trace.yaml says of it."""
         held = f"the share {self.share:g} of each tensor, but at least {WHOLE} elements or all of them"
         return f"uniform without replacement, seed {self.seed}, the same for all workers and iterations: {held}"
-
-
-def open_stream(
-    folder: Path,
-    parameters: Mapping[str, Any],
-    layers: Sequence[Layer],
-    about: dict[str, Any],
-    sample: TensorSample | Sampling | None = None,
-) -> GradientStream:
-    """An empty trace of the gradients of `parameters`, by name: of a sample or of all. `about`: fields of trace.yaml
-    besides those of the machine and the sample."""
-    wrong = sorted(set(about) - set(TraceSpec.model_fields))
-    if wrong:
-        hint = suggest_nearest(wrong[0], TraceSpec.model_fields)
-        raise InputError(Problem("GradientRecorder: about", "fields of trace.yaml", wrong[0], hint))
-    place = environment(str(next(iter(parameters.values())).device))
-    known: dict[str, Any] = {
-        "format": 1,
-        "framework": f"PyTorch {place.pytorch}",
-        "device": place.device,
-        "date": datetime.date.fromisoformat(place.date),
-        "versions": {"python": platform.python_version(), "torch": place.pytorch, "numpy": np.__version__},
-        "iterations": (0,),
-        "source": "recorded by GradientRecorder from a training loop",
-        "sampling": sample.described() if isinstance(sample, TensorSample) else "",
-    }
-    try:
-        spec = TraceSpec.model_validate(known | about)
-    except ValueError as error:
-        raise SparsimError(f"GradientRecorder: {error}") from None
-    shapes = [tuple(parameters[layer.name].shape) or (1,) for layer in layers]
-    if isinstance(sample, TensorSample):
-        return GradientStream(folder, spec, layers, shapes=shapes, places=sample.coordinates(layers))
-    return GradientStream(folder, spec, layers, shapes=shapes, sampling=sample)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -38,17 +39,7 @@ class Effort(Record):
     warm_up: int = 3
 
 
-THOROUGH = Effort()
 QUICK = Effort(budget=0.02, least=3, most=50, warm_up=1)
-
-
-class Done(Record):
-    """Result of a sweep: rows written, rows kept, points that failed their check, and points that could not run."""
-
-    written: int
-    kept: int
-    wrong: tuple[Point, ...]
-    skipped: tuple[tuple[Point, str], ...]
 
 
 def largest_elements(device: str) -> int:
@@ -67,14 +58,14 @@ def grid(
     sizes: Sequence[int], dtypes: Sequence[str], kernels: Sequence[str] = tuple(KERNELS), quick: bool = False
 ) -> list[Point]:
     """Every point to measure, small sizes first. Raises InputError for a kernel that is not known."""
-    points = {
-        Point(kernel, dtype, n, *rest): None
+    points = (
+        Point(kernel, dtype, n, *rest)
         for n in sizes
         for kernel in check_names("--kernels", kernels, KERNELS)
         for dtype in (("int64",) if kernel in INDEX_KERNELS else dtypes)
         for rest in _parameters(kernel, n, quick)
-    }
-    return list(points)
+    )
+    return list(dict.fromkeys(points))
 
 
 _SHARES = {
@@ -104,12 +95,12 @@ def measure(point: Point, source: Inputs, effort: Effort) -> TimePercentiles:
     """
     kernel, clock = KERNELS[point.kernel], clock_of(source.device)
     for _ in range(effort.warm_up):
-        kernel.call(*kernel.arguments(source, point))
+        kernel.call(*kernel.inputs(source, point))
     clock.settle()
     seconds: list[float] = []
     begin = time.perf_counter()
     while len(seconds) < effort.least or (len(seconds) < effort.most and time.perf_counter() - begin < effort.budget):
-        batch = [kernel.arguments(source, point) for _ in range(min(BATCH, effort.most - len(seconds)))]
+        batch = [kernel.inputs(source, point) for _ in range(min(BATCH, effort.most - len(seconds)))]
         if time.perf_counter() - begin > effort.budget:
             batch = batch[: effort.least - len(seconds)]
         clock.settle()
@@ -130,13 +121,16 @@ def record_kernels(
     device: str,
     place: Environment,
     *,
-    effort: Effort = THOROUGH,
+    effort: Effort,
     rotate: int | None = None,
     seed: int = 0,
     resume: bool = False,
     report: Callable[[str], None] = lambda text: None,
-) -> Done:
+) -> Counter[str]:
     """Measure and check every point, and write one row each; rows of an existing table are kept.
+
+    Returns how many rows were `written` and `kept`, and how many points failed their check (`wrong`) or could not run
+    (`skipped`).
 
     `rotate`: bytes of inputs that are used in turn (default: twice the last-level cache, at most a sixteenth of the
     free memory). Points that the device can't run, because memory or an implementation is missing, are skipped.
@@ -146,10 +140,8 @@ def record_kernels(
     if rotate is None:
         rotate = min(2 * cache_bytes(device), free_bytes(device) // 16)
     source = Inputs(device, rotate, seed)
-    wrong: list[Point] = []
-    skipped: list[tuple[Point, str]] = []
-    written = 0
     with RowFile(path, COLUMNS, resume) as table:
+        done = Counter(kept=len(table.done))
         for row, name in itertools.product(table.done, ("device", "pytorch")):
             if row[name] != getattr(place, name):
                 what, got = f"{name} {getattr(place, name)!r}", f"rows from {row[name]!r}"
@@ -163,17 +155,16 @@ def record_kernels(
             except RuntimeError as error:  # includes PyTorch's out-of-memory errors
                 if not any(text in str(error) for text in UNABLE):
                     raise
-                skipped.append((point, str(error).splitlines()[0]))
-                report(f"{_point_text(point)}: skipped, {skipped[-1][1]}")
+                done["skipped"] += 1
+                report(f"{_point_text(point)}: skipped, {str(error).splitlines()[0]}")
                 continue
-            if not right:
-                wrong.append(point)
             row = asdict(place) | point.cells() | spread.cells() | {"checked": str(right).lower()}
             table.append(row)
-            written += 1
+            done["written"] += 1
+            done["wrong"] += not right
             verdict = "" if right else ", WRONG OUTPUT"
             report(f"[{number}/{len(left)}] {_point_text(point)}: {spread.median:.3g} s x {spread.repeats}{verdict}")
-        return Done(written, len(table.done), tuple(wrong), tuple(skipped))
+        return done
 
 
 def _point_text(point: Point) -> str:

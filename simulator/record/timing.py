@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -62,20 +62,20 @@ def clock_of(device: str) -> Clock:
     return Clock() if device == "cpu" else GpuClock()
 
 
-Gaps = tuple[float, dict[str, float]]
-"""Seconds in total, and by name."""
+Gaps = tuple[float, dict[Any, float]]
+"""Seconds in total, and by what they belong to: the name of a gradient, or a module as its path and its own tensors."""
 
 
 class Marks(Struct, dict=True):
     """What started or became ready in one step, and when."""
 
-    forward: list[tuple[str, Any]] = field(default_factory=list)
+    forward: list[tuple[tuple[str, tuple[str, ...]], Any]] = field(default_factory=list)
     backward: list[tuple[str, Any]] = field(default_factory=list)
 
     def gaps(self, start: Any, between: Any, clock: Clock) -> tuple[Gaps, Gaps]:
         """Of the forward pass, from each module's start to the next; of the backward pass, until the last gradient is
         ready and from the previous one to each, in that order. The time before the first module counts for it."""
-        forward, backward = dict[str, float](), dict[str, float]()
+        forward, backward = dict[Any, float](), dict[Any, float]()
         begin = start
         for (owner, _), after in zip(self.forward, [*(moment for _, moment in self.forward[1:]), between], strict=True):
             forward[owner] = forward.get(owner, 0.0) + clock.seconds(begin, after)
@@ -88,33 +88,29 @@ class Marks(Struct, dict=True):
 
 
 @contextmanager
-def mark_hooks(model: Any, parameters: Mapping[str, Any], clock: Clock) -> Iterator[Marks]:
-    """Hooks that mark when modules with parameters of their own start, and when gradients are ready."""
+def mark_hooks(model: Any, parameters: Mapping[str, Any], mark: Callable[[], Any]) -> Iterator[Marks]:
+    """Hooks that `mark` when modules with parameters of their own start, and when gradients are ready.
+
+    A module is named by its path and its own tensors; those that modules share belong to the first one.
+    """
     marks = Marks()
     names = {id(parameter): name for name, parameter in parameters.items()}
+    free = dict(names)
     with ExitStack() as hooks:
         for path, module in model.named_modules():
-            if any(id(parameter) in names for parameter in module.parameters(recurse=False)):
+            own = [id(parameter) for parameter in module.parameters(recurse=False) if id(parameter) in names]
+            if own:
+                owner = path, tuple(free.pop(place) for place in own if place in free)
                 hook = module.register_forward_pre_hook(
-                    lambda module, inputs, path=path: marks.forward.append((path, clock.mark()))
+                    lambda module, inputs, owner=owner: marks.forward.append((owner, mark()))
                 )
                 hooks.callback(hook.remove)
         for name, parameter in parameters.items():
             hook = parameter.register_post_accumulate_grad_hook(
-                lambda parameter, name=name: marks.backward.append((name, clock.mark()))
+                lambda parameter, name=name: marks.backward.append((name, mark()))
             )
             hooks.callback(hook.remove)
         yield marks
-
-
-def _find_owners(model: Any, parameters: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Names of the parameters of each module, by its path; shared parameters belong to the first module."""
-    names = {id(parameter): name for name, parameter in parameters.items()}
-    return {
-        path: tuple(found)
-        for path, module in model.named_modules()
-        if (found := [names.pop(id(item)) for item in module.parameters(recurse=False) if id(item) in names])
-    }
 
 
 def median_total(steps: Sequence[Gaps]) -> float:
@@ -122,7 +118,7 @@ def median_total(steps: Sequence[Gaps]) -> float:
     return statistics.median(total for total, _ in steps)
 
 
-def median_gaps(steps: Sequence[Gaps]) -> dict[str, float]:
+def median_gaps(steps: Sequence[Gaps]) -> dict[Any, float]:
     """Medians of the gaps, in the order of the last step, scaled so that they sum to the median of the total."""
     names = steps[-1][1]
     medians = {name: statistics.median(gaps.get(name, 0.0) for _, gaps in steps) for name in names}
@@ -130,18 +126,16 @@ def median_gaps(steps: Sequence[Gaps]) -> dict[str, float]:
     return {name: scale * seconds for name, seconds in medians.items()}
 
 
-def time_layers(
-    layers: Sequence[Layer], model: Any, parameters: Mapping[str, Any], steps: Sequence[tuple[Gaps, Gaps]]
-) -> list[Layer]:
+def time_layers(layers: Sequence[Layer], steps: Sequence[tuple[Gaps, Gaps]]) -> list[Layer]:
     """The tensors of a model with the medians of their times over several steps.
 
     Forward seconds sum to the median of the total: a module's are shared by its tensors in proportion to elements.
     """
     forward, backward = zip(*steps, strict=True)
-    numels, owners = {layer.name: layer.numel for layer in layers}, _find_owners(model, parameters)
+    numels = {layer.name: layer.numel for layer in layers}
     shares, after = dict.fromkeys(numels, 0.0), median_gaps(backward)
-    for owner, seconds in median_gaps(forward).items():
-        own = [name for name in owners.get(owner, ()) if name in numels] or list(numels)
+    for (_, names), seconds in median_gaps(forward).items():
+        own = [name for name in names if name in numels] or list(numels)
         total = sum(numels[name] for name in own)
         for name in own:
             shares[name] += seconds * numels[name] / total

@@ -36,7 +36,11 @@ def read_checkpoint(folder: Path) -> Mapping[str, Any] | None:
         return None
     try:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            return dict(_unpacked(json.loads(str(file["content"])), file))
+
+            def unpack(value: dict[str, Any]) -> Any:
+                return file[f"a{value['array']}"][()] if "array" in value else dict(value["items"])
+
+            return dict(json.loads(str(file["content"]), object_hook=unpack))
     except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
         hint = "remove it, and the training starts again"
         raise InputError(Problem(str(path), "a checkpoint", f"{type(error).__name__}", hint)) from None
@@ -51,13 +55,3 @@ def _packed(value: Any, arrays: list[np.ndarray]) -> Any:
     if isinstance(value, list | tuple):
         return [_packed(item, arrays) for item in value]
     return value
-
-
-def _unpacked(value: Any, arrays: Any) -> Any:
-    if isinstance(value, list):
-        return [_unpacked(item, arrays) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if "array" in value:
-        return arrays[f"a{value['array']}"][()]
-    return {_unpacked(key, arrays): _unpacked(item, arrays) for key, item in value["items"]}

@@ -24,7 +24,7 @@ class Workers:
     and a momentum (n, d) of its own, which stays with it from one iteration to the next.
     """
 
-    def __init__(self, task: TrainingTask, workers: int, precision: str = "fp32") -> None:
+    def __init__(self, task: TrainingTask) -> None:
         self.task, self.parameters = task, trainable_parameters(task.model)
         other = {str(item.dtype) for item in self.parameters.values()} - {"torch.float32"}
         if other:
@@ -34,9 +34,9 @@ class Workers:
         self.weights = torch.cat([item.detach().reshape(-1) for item in self.parameters.values()])
         for item, part in zip(self.parameters.values(), self.weights.split(self.numels), strict=True):
             item.data = part.view_as(item)
-        self.values = self.weights.new_empty(workers, len(self.weights))
+        self.values = self.weights.new_empty(task.spec.workers, len(self.weights))
         self.velocity: Any = None
-        self._precision = DTYPES[precision]
+        self._precision = DTYPES[task.spec.precision]
         whole = _Whole(task)
         self._losses = vmap(lambda own, batch: functional_call(whole, own, (batch,)), randomness="different")
 

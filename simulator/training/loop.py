@@ -15,9 +15,9 @@ import torch
 from simulator.engine.refusals import as_input_error
 from simulator.errors import InputError, Problem
 from simulator.models.layers import Layer
-from simulator.record.streams import GradientStream, Recording, open_stream
+from simulator.record.streams import GradientStream
 from simulator.records import astuple
-from simulator.scenario.versions import versions
+from simulator.traces.sampling import Sampling
 from simulator.training.checkpoints import CHECKPOINT_FILE, read_checkpoint, write_checkpoint
 from simulator.training.exchange import GradientExchange
 from simulator.training.gradients import Workers
@@ -27,7 +27,6 @@ from simulator.trainings.runs import (
     TRAINING_FILE,
     CurvePoint,
     TrainingRun,
-    TrainingSpec,
     describe_method,
     finished_run,
     read_run,
@@ -46,7 +45,8 @@ def train(
     device: str = "cpu",
     threads: int = 1,
     checkpoint_every: int = 100,
-    record: Recording | None = None,
+    record: Path | None = None,
+    sampling: Sampling | None = None,
     observe: Observe | None = None,
 ) -> TrainingRun:
     """Train with the method in the loop into the folder `out`; a training that was interrupted continues.
@@ -55,8 +55,8 @@ def train(
     threads and versions, also after an interruption. `checkpoint_every`: iterations between two checkpoints, which are
     removed at the end. `observe` is called with the number of finished iterations, at the start too. A loss that
     is not finite or a gradient beyond `LARGEST` ends the training; `stopped` says when, and what was done is kept.
-    `record`: what of the gradients is written as a trace, before the exchange; such a training is not continued after
-    an interruption.
+    `record`: the folder of a trace to which the gradients are written before the exchange, all or those of `sampling`;
+    such a training is not continued after an interruption.
 
     Raises InputError for a task or method that cannot be trained, and where the folder holds another training, or any
     if it is to be recorded.
@@ -68,11 +68,10 @@ def train(
     if finished_run(folder, options):
         return read_run(folder)
     with _reproducible(threads):
-        task = load_task(options, device)
-        loop = _Loop(options, task)
-        spec = _spec_of(options, task, loop)
+        loop = _Loop(load_task(options, device))
+        spec = loop.spec
         if record is not None:
-            loop.stream = _begin_trace(record, options, task, loop.workers)
+            loop.record(record, sampling, options)
         else:
             loop.resume(read_checkpoint(folder))
         if observe is not None:
@@ -98,27 +97,41 @@ def train(
 class _Loop:
     """The state of a training between two iterations."""
 
-    def __init__(self, options: TrainingOptions, task: TrainingTask) -> None:
-        self.options, self.task = options, task
-        self.workers = Workers(task, options.workers, options.precision)
+    def __init__(self, task: TrainingTask) -> None:
+        self.task, self.spec = task, task.spec
+        self.workers = Workers(task)
         self.exchange = GradientExchange(
-            options.sparsifier, self.workers.shapes, options.workers, error_feedback=options.error_feedback
+            task.spec.sparsifier, self.workers.shapes, task.spec.workers, error_feedback=task.spec.error_feedback
         )
         self.velocity = torch.zeros_like(self.workers.weights)
         self.points: list[CurvePoint] = []
         self.stream: GradientStream | None = None
 
+    def record(self, folder: Path, sampling: Sampling | None, options: TrainingOptions) -> None:
+        """Write the gradients of every step to a trace."""
+        workers = self.workers
+        layers = [Layer(name=name, numel=numel) for name, numel in zip(workers.parameters, workers.numels, strict=True)]
+        stated = "".join(f", {name} {value}" for name, value in options.parameters.items())
+        about = {
+            "model": f"{options.task}{stated}, {sum(workers.numels)} parameters",
+            "batch_size": self.spec.batch_size,
+            "workers": options.workers,
+            "data_licence": self.task.licence,
+            "source": f"recorded by `sparsim record training`: {options.model_dump_json(exclude_defaults=True)}",
+        }
+        self.stream = GradientStream(folder, workers.parameters, layers, about, sampling)
+
     def step(self) -> str:
         """One iteration; why it could not be done, or nothing."""
-        options, iteration = self.options, len(self.points)
-        torch.manual_seed(int(np.random.SeedSequence([options.seed, iteration]).generate_state(1, np.uint64)[0] // 2))
-        if options.local_steps > 1:
-            values, losses = self.workers.differences(options.local_steps, self.task.learning_rate, options.momentum)
-            learning_rate, momentum = options.outer_learning_rate, options.outer_momentum
+        spec, iteration = self.spec, len(self.points)
+        torch.manual_seed(int(np.random.SeedSequence([spec.seed, iteration]).generate_state(1, np.uint64)[0] // 2))
+        if spec.local_steps > 1:
+            values, losses = self.workers.differences(spec.local_steps, spec.learning_rate, spec.momentum)
+            learning_rate, momentum = spec.outer_learning_rate, spec.outer_momentum
         else:
             values, losses = self.workers.gradients()
-            learning_rate = self.task.learning_rate
-            momentum = 0.0 if getattr(options.sparsifier, "momentum", 0.0) else options.momentum
+            learning_rate = spec.learning_rate
+            momentum = 0.0 if getattr(spec.sparsifier, "momentum", 0.0) else spec.momentum
         loss = math.fsum(losses) / len(losses)
         values = values.cpu().numpy()
         if not (math.isfinite(loss) and values.min() > -LARGEST and values.max() < LARGEST):
@@ -133,7 +146,7 @@ class _Loop:
 
     def _metric(self, iteration: int) -> float:
         """The metric on held-out samples after every `evaluate_every` iterations and at the end; otherwise NaN."""
-        due = (iteration + 1) % self.options.evaluate_every == 0 or iteration + 1 == self.options.iterations
+        due = (iteration + 1) % self.spec.evaluate_every == 0 or iteration + 1 == self.spec.iterations
         if self.task.evaluate is None or not due:
             return math.nan
         self.task.model.train(False)
@@ -167,38 +180,12 @@ class _Loop:
             item.copy_(torch.from_numpy(content["buffers"][name]))
         self.exchange.state = content["method"]
         for batches in self.task.batches:
-            for _ in range(len(self.points) * self.options.local_steps):
+            for _ in range(len(self.points) * self.spec.local_steps):
                 next(batches, None)
 
     def digest(self) -> str:
         """SHA-256 of the weights, in the order of the model's parameters."""
         return hashlib.sha256(self.workers.weights.cpu().numpy().tobytes()).hexdigest()
-
-
-def _begin_trace(record: Recording, options: TrainingOptions, task: TrainingTask, workers: Workers) -> GradientStream:
-    layers = [Layer(name=name, numel=numel) for name, numel in zip(workers.parameters, workers.numels, strict=True)]
-    stated = "".join(f", {name} {value}" for name, value in options.parameters.items())
-    about = {
-        "model": f"{options.task}{stated}, {sum(workers.numels)} parameters",
-        "batch_size": task.batch_size,
-        "workers": options.workers,
-        "data_licence": task.licence,
-        "source": f"recorded by `sparsim record training`: {options.model_dump_json(exclude_defaults=True)}",
-    }
-    return open_stream(record.folder, workers.parameters, layers, about, record.sampling)
-
-
-def _spec_of(options: TrainingOptions, task: TrainingTask, loop: _Loop) -> TrainingSpec:
-    return TrainingSpec(
-        **options.model_dump(exclude={"batch_size", "learning_rate"}),
-        batch_size=task.batch_size,
-        learning_rate=task.learning_rate,
-        metric=task.metric,
-        better=task.better,
-        elements=sum(loop.workers.numels),
-        versions=versions() | {"torch": str(torch.__version__)},
-        source=f"trained by `sparsim record training`; data: {task.licence or 'not stated'}",
-    )
 
 
 @contextmanager

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,32 +14,33 @@ from typing import Any
 import torch
 
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
-from simulator.record.models import move_batch
+from simulator.record.models import move_batch, trainable_parameters
 from simulator.record.own_model import load_module
 from simulator.records import Record
+from simulator.scenario.versions import versions
 from simulator.training import tasks
 from simulator.trainings.options import TrainingOptions
+from simulator.trainings.runs import TrainingSpec
 
 FUNCTIONS = ("model", "batches", "loss")
+_GIVEN = {"model", "worker", "workers", "batch_size", "seed", "batch"}
 _HELPERS = ("digits", "text")
 
 
 class TrainingTask(Record):
     """A model on its device, the batches of every worker, the loss of a batch, and the metric on held-out samples.
 
-    `vectorised`: whether the gradients of all workers are computed by one pass under `torch.func.vmap`.
+    `vectorised`: whether the gradients of all workers are computed by one pass under `torch.func.vmap`. `spec`: what
+    training.yaml says before the training has ended.
     """
 
     model: Any
     batches: tuple[Iterator[Any], ...]
     loss: Callable[[Any, Any], Any]
     evaluate: Callable[[Any], float] | None
-    metric: str
-    better: str
-    batch_size: int
-    learning_rate: float
     vectorised: bool
     licence: str
+    spec: TrainingSpec
 
 
 def known_tasks() -> list[str]:
@@ -57,35 +59,36 @@ def load_task(options: TrainingOptions, device: str = "cpu") -> TrainingTask:
     wrong = [name for name in FUNCTIONS if not callable(functions[name])]
     if wrong:
         raise InputError([Problem(options.task, f"a function `{name}`", "none") for name in wrong])
-    _check_parameters(options, [item for item in functions.values() if callable(item)])
-
-    def with_parameters(function: Any) -> Mapping[str, Any]:
-        taken = inspect.signature(function).parameters
-        return {name: value for name, value in options.parameters.items() if name in taken}
-
+    taken = {name: inspect.signature(each).parameters for name, each in functions.items() if callable(each)}
+    known = {name for names in taken.values() for name in names} - _GIVEN
+    unknown = [name for name in options.parameters if name not in known]
+    if unknown:
+        what = "a parameter of the task's functions"
+        hints = {name: suggest_nearest(name, known) for name in unknown}
+        raise InputError(Problem(f"parameters.{name}", what, f"'{name}'", hint) for name, hint in hints.items())
+    for place, names in taken.items():
+        own = {name: value for name, value in options.parameters.items() if name in names}
+        functions[place] = partial(functions[place], **own)
     make, batches, loss, evaluate = functions.values()
     torch.manual_seed(options.seed)
-    model = make(**with_parameters(make))
+    model = make()
     if not isinstance(model, torch.nn.Module):
         raise InputError(Problem(f"{options.task}: model()", "a torch.nn.Module", type(model).__name__))
-    batch_size = options.batch_size or int(getattr(module, "batch_size", 32))
-    return TrainingTask(
-        model=model.to(device),
-        batches=tuple(
-            (
-                move_batch(batch, device)
-                for batch in batches(worker, options.workers, batch_size, options.seed, **with_parameters(batches))
-            )
-            for worker in range(options.workers)
-        ),
-        loss=loss,
-        evaluate=None if evaluate is None else lambda model: evaluate(model, **with_parameters(evaluate)),
+    licence = str(getattr(module, "licence", ""))
+    spec = TrainingSpec(
+        **options.model_dump(exclude={"batch_size", "learning_rate"}),
+        batch_size=options.batch_size or int(getattr(module, "batch_size", 32)),
+        learning_rate=options.learning_rate or float(getattr(module, "learning_rate", 0.01)),
         metric=str(getattr(module, "metric", "none" if evaluate is None else "metric")),
         better="higher" if getattr(module, "better", "higher") == "higher" else "lower",
-        batch_size=batch_size,
-        learning_rate=options.learning_rate or float(getattr(module, "learning_rate", 0.01)),
-        vectorised=bool(getattr(module, "vectorised", False)),
-        licence=str(getattr(module, "licence", "")),
+        elements=sum(item.numel() for item in trainable_parameters(model).values()),
+        versions=versions() | {"torch": str(torch.__version__)},
+        source=f"trained by `sparsim record training`; data: {licence or 'not stated'}",
+    )
+    streams = (batches(worker, spec.workers, spec.batch_size, spec.seed) for worker in range(spec.workers))
+    placed = tuple((move_batch(batch, device) for batch in stream) for stream in streams)
+    return TrainingTask(
+        model.to(device), placed, loss, evaluate, bool(getattr(module, "vectorised", False)), licence, spec
     )
 
 
@@ -97,15 +100,3 @@ def _module(name: str) -> ModuleType:
         hint = suggest_nearest(name, known)
         raise InputError(Problem("task", "a built-in task or a Python file", format_value(name), hint))
     return load_module(Path(name))
-
-
-def _check_parameters(options: TrainingOptions, functions: list[Any]) -> None:
-    fixed = {"worker", "workers", "batch_size", "seed", "batch"}
-    taken = {name for function in functions for name in inspect.signature(function).parameters} - fixed - {"model"}
-    problems = [
-        Problem(f"parameters.{name}", "a parameter of the task's functions", f"'{name}'", suggest_nearest(name, taken))
-        for name in options.parameters
-        if name not in taken
-    ]
-    if problems:
-        raise InputError(problems)

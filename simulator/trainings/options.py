@@ -63,13 +63,10 @@ class TrainingOptions(Spec):
     @field_validator("method", mode="before")
     @classmethod
     def _read_method(cls, value: Any) -> Any:
-        return parse_method(value) if isinstance(value, str) else value
-
-    @field_validator("method")
-    @classmethod
-    def _check_method(cls, value: Mapping[str, Any]) -> Mapping[str, Any]:
-        build(Sparsifier, value)
-        return value
+        method = parse_method(value) if isinstance(value, str) else value
+        if isinstance(method, Mapping):
+            build(Sparsifier, method)
+        return method
 
     @cached_property
     def sparsifier(self) -> Sparsifier:

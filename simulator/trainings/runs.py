@@ -17,7 +17,7 @@ from simulator.bounds import Count, LearningRate
 from simulator.component import discover
 from simulator.errors import InputError, Problem, format_value
 from simulator.files import write_yaml
-from simulator.loading.csv_tables import read_rows, write_rows
+from simulator.loading.csv_tables import read_records, write_rows
 from simulator.loading.documents import read_document, validate_document
 from simulator.models.groups import group_by
 from simulator.models.layers import MAX_BATCH
@@ -72,6 +72,10 @@ class CurvePoint(Record):
 
 
 COLUMNS = CurvePoint.__struct_fields__
+_CURVE: dict[str, tuple[Any, ...]] = {
+    "iteration": (int, "a whole number from 0 up", lambda n: n >= 0),
+    **dict.fromkeys(COLUMNS[1:], (lambda text: float(text or "nan"), "a number")),
+}
 
 
 class TrainingRun(Record):
@@ -114,15 +118,7 @@ def read_run(folder: Path) -> TrainingRun:
     if not place.is_file():
         raise InputError(Problem(str(folder), f"the folder of a training, with {TRAINING_FILE}", "none"))
     spec = validate_document(TrainingSpec.model_validate, read_document(place))
-    problems: list[Problem] = []
-    points = []
-    for row in read_rows(folder / CURVE_FILE, COLUMNS, problems):
-        iteration = row.convert("iteration", int, "a whole number from 0 up", lambda n: n >= 0)
-        values = [row.convert(name, lambda text: float(text or "nan"), "a number") for name in COLUMNS[1:]]
-        if iteration is not None and None not in values:
-            points.append(CurvePoint(iteration, *values))
-    if problems:
-        raise InputError(problems)
+    points = read_records(folder / CURVE_FILE, CurvePoint, _CURVE)
     if not points:
         raise InputError(Problem(str(folder / CURVE_FILE), "at least one iteration", "none"))
     return TrainingRun(folder, spec, tuple(points))
@@ -142,9 +138,10 @@ def describe_method(method: Mapping[str, Any]) -> str:
     >>> describe_method({"kind": "topk", "density": 0.01})
     'topk 0.01'
     """
-    rest = [f"{name}={value}" for name, value in method.items() if name not in ("kind", "density")]
-    words = [str(method.get("kind", "dense")), *([f"{method['density']:g}"] if "density" in method else []), *rest]
-    return " ".join(words)
+    density = method.get("density", "")
+    rest = (f"{name}={value}" for name, value in method.items() if name not in ("kind", "density"))
+    words = (str(method.get("kind", "dense")), density if isinstance(density, str) else f"{density:g}", *rest)
+    return " ".join(filter(None, words))
 
 
 Tuning = tuple[float, float, float, float]

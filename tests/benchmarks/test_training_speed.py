@@ -16,7 +16,7 @@ def test_8_workers_of_resnet14_train_20_iterations_a_second():
 
     options = read_options({"task": "resnet14-digits", "method": "topk 0.01", "workers": 8, "momentum": 0})
     torch.set_num_threads(1)  # the default of the command; two threads spin where cores are shared
-    loop = _Loop(options, load_task(options))
+    loop = _Loop(load_task(options))
     loop.step()
     seconds = []
     for _ in range(60):
@@ -39,7 +39,7 @@ def test_one_pass_for_all_workers_is_faster_than_one_after_the_other():
     best = {}
     for vectorised in (True, False):
         task = load_task(read_options({"task": "resnet14-digits", "workers": 8}))
-        workers = Workers(task, 8)
+        workers = Workers(task)
         object.__setattr__(task, "vectorised", vectorised)
         best[vectorised] = float("inf")
         for _ in range(12):

@@ -98,7 +98,7 @@ def test_blocks_of_a_sample_are_recorded(tmp_path):
 
 
 def test_a_sample_by_size_begins_after_its_pilot_and_holds_rounded_gradients(tmp_path):
-    from simulator.record.streams import open_stream
+    from simulator.record.streams import GradientStream
     from simulator.traces.sampling import Sampling
 
     class Nobody:
@@ -110,7 +110,7 @@ def test_a_sample_by_size_begins_after_its_pilot_and_holds_rounded_gradients(tmp
     seen = train(model, Nobody(), 16)
     layers = [Layer(name=name, numel=item.numel()) for name, item in parameters.items()]
     sampling = Sampling(coordinates=200, pieces=32, pilot=3, seed=1)
-    stream = open_stream(tmp_path, parameters, layers, {"workers": 2}, sampling)
+    stream = GradientStream(tmp_path, parameters, layers, {"workers": 2}, sampling)
     for number in range(8):
         stream.append(np.stack(seen[2 * number : 2 * number + 2]), number)
     stream.close()
@@ -128,12 +128,13 @@ def test_a_sample_by_size_begins_after_its_pilot_and_holds_rounded_gradients(tmp
 
 def test_a_long_recording_needs_no_more_memory_than_a_short_one(tmp_path):
     """What waits for the disk is one group of rows, whatever is recorded."""
+    import torch
+
     from simulator.record.streams import GradientStream
-    from simulator.traces.format.trace import TraceSpec
     from simulator.traces.format.writer import GROUP_ROWS
 
     d, layer = GROUP_ROWS // 4 + 1, Layer(name="a", numel=GROUP_ROWS // 4 + 1)
-    stream = GradientStream(tmp_path, TraceSpec(format=1, workers=1, iterations=(0,)), [layer], shapes=[(d,)])
+    stream = GradientStream(tmp_path, {"a": torch.zeros(d)}, [layer], {"workers": 1})
     waiting = []
     for iteration in range(12):
         stream.append(np.ones((1, d), dtype=np.float32), iteration)

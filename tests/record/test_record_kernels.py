@@ -114,7 +114,7 @@ def test_a_selection_of_too_small_ones_is_wrong(source):
     """Consistent values and indices, but not the largest."""
     from simulator.record.kernels import KERNELS
 
-    numbers, k = KERNELS["topk"].arguments(source, points("topk", (2**12,))[2])
+    numbers, k = KERNELS["topk"].inputs(source, points("topk", (2**12,))[2])
     magnitude, order = numbers.abs().sort()
     assert KERNELS["topk"].right((numbers, k), (magnitude[-k:], order[-k:]))
     assert not KERNELS["topk"].right((numbers, k), (magnitude[-k - 1 : -1], order[-k - 1 : -1]))

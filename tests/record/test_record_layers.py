@@ -181,11 +181,12 @@ def test_the_transformers_train_at_a_small_size():
     import torch
 
     from simulator.record.layers import profile
-    from simulator.record.models import BertModule, Gpt, RecordedTask, mean_square, next_token
+    from simulator.record.models import BertModule, Gpt, mean_square, next_token
+    from simulator.record.own_model import OwnModel
 
     tokens = torch.randint(50, (2, 16))
     for model, loss in ((BertModule(50, 16, 128, 2), mean_square), (Gpt(50, 16, 128, 2), next_token)):
-        made = profile(RecordedTask("small", model, iter([tokens]), loss), "cpu", 2, 1)
+        made = profile(OwnModel("small", model, iter([tokens]), loss), "cpu", 2, 1)
         assert not made.idle and len(made.layers) == len(list(model.parameters()))
         assert sum(layer.backward for layer in made.layers) == pytest.approx(made.backward)
         assert sum(layer.forward for layer in made.layers) == pytest.approx(made.forward)

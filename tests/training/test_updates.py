@@ -15,7 +15,7 @@ def loop_of(**keys):
     from simulator.training.task import load_task
 
     options = read_options({"task": "mlp-digits", "workers": 3, "parameters": {"width": 8}, **keys})
-    return _Loop(options, load_task(options))
+    return _Loop(load_task(options))
 
 
 def weights_after(iterations, **keys):

@@ -59,6 +59,7 @@ def test_a_folder_without_a_training_is_named(tmp_path):
 
 def test_a_method_is_described_by_its_density():
     assert describe_method({"kind": "topk", "density": 0.01, "granularity": "model"}) == "topk 0.01 granularity=model"
+    assert describe_method({"kind": "topk", "density": "5 %"}) == "topk 5 %"
 
 
 def test_a_curve_of_three_seeds_has_their_median_and_both_ends(tmp_path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 
 from simulator.component import build
-from simulator.engine.build_up import DEFAULT_METHODS, one_bucket
+from simulator.engine.build_up import one_bucket
 from simulator.engine.replay import blocks_with_residuals
 from simulator.errors import InputError, Problem, suggest_nearest
-from simulator.loading.documents import parse_document
 from simulator.loading.finding import TRACE_FILE, find_file, missing_file_error
 from simulator.models.curves import Floats
-from simulator.models.gradients import Block, Values
-from simulator.models.overlap import ScaleMixture, union_density
+from simulator.models.gradients import Block, State, Values
+from simulator.models.overlap import Overlap, ScaleMixture, union_density
 from simulator.models.sampling import mean_of, moments_of
 from simulator.prediction.extrapolation import replay_by_workers
 from simulator.records import asdict
@@ -41,7 +40,10 @@ def info(folder: str | Path, density: float = 0.01) -> Mapping[str, Any]:
     trace = Trace.open(Path(folder))
     method = build(Sparsifier, {"kind": "topk", "density": density})
     layers: list[dict[str, Any]] = []
-    for u, block in _last_u(trace, method):
+    ends = {last for _, last in trace.spec.runs()}
+    for u, block in _replayed(trace, method):
+        if block.iteration not in ends:
+            continue
         for place, layer in enumerate(trace.layers):
             held = block.piece == place
             values = u[:, held].astype(float).ravel()
@@ -52,16 +54,18 @@ def info(folder: str | Path, density: float = 0.01) -> Mapping[str, Any]:
     return {**trace.spec.model_dump(mode="json"), **counts, "density": density, "layers": layers}
 
 
-def _last_u(trace: Trace, method: Sparsifier) -> Iterator[tuple[Values, Block]]:
-    """u of every worker at the last iteration of each recorded run, with its block."""
-    ends, state = {last for _, last in trace.spec.runs()}, None
+def _replayed(trace: Trace, method: Sparsifier, anew: bool = False) -> Iterator[tuple[Values, Block]]:
+    """u of every worker at every iteration, with its block; `anew`: the method begins anew at each recorded run."""
+    starts = {first for first, _ in trace.spec.runs()}
+    state: State = {}
     for block, residual in blocks_with_residuals(trace, trace.spec.workers):
-        state = state or method.start(block)
+        if not state or (anew and block.iteration in starts):
+            state = method.start(block)
         state |= {} if residual is None else {"residual": residual}
-        u = method.collect(state, block)
-        if block.iteration in ends:
-            yield u, block
-        method.send(state, u, block)
+        now = method.at(block.iteration)
+        u = now.collect(state, block)
+        yield u, block
+        now.send(state, u, block)
 
 
 def _distribution(values: Floats, weight: Floats | None) -> Mapping[str, Any]:
@@ -114,13 +118,10 @@ def fit_overlap(folder: str | Path, density: float, granularity: str, fitted_on:
         stated = {"overlap_mixture": asdict(default)}
     else:
         stated = {"overlap_concentration": default if np.isfinite(default) else None}
+    fitted: dict[str, Overlap] = {"beta_binomial": concentration, "mixture": mixture, "default": default}
     rows = []
     for n, value in points.items():
-        laws = {
-            "beta_binomial": union_density(points[1], n, concentration),
-            "mixture": union_density(points[1], n, mixture),
-            "default": union_density(points[1], n, default),
-        }
+        laws = {name: union_density(points[1], n, law) for name, law in fitted.items()}
         misses = {f"{name}_error": law / value - 1 for name, law in laws.items()}
         rows.append({"workers": n, "union": value, **laws, **misses, "used_in_fit": n <= fitted_on})
     return {
@@ -133,11 +134,6 @@ def fit_overlap(folder: str | Path, density: float, granularity: str, fitted_on:
         "default": stated,
         "rows": rows,
     }
-
-
-def parse_methods(texts: Sequence[str]) -> list[Mapping[str, Any] | str]:
-    """Methods given as YAML on the command line; Top-k by layer and over the whole model where none are."""
-    return [parse_document(text, "--method").data for text in texts] or list(DEFAULT_METHODS)
 
 
 def folder_of(name: str) -> Path:
@@ -170,25 +166,18 @@ def distributions(
     for layer in layers:
         if layer not in names:
             raise InputError(Problem(str(folder), "a layer of the trace", repr(layer), suggest_nearest(layer, names)))
-    sparsifier = build(Sparsifier, method)
     rows: list[dict[str, float | int | str]] = []
-    for number, (first, _) in enumerate(trace.spec.runs()):
-        left = trace.residuals(number)
-        state: dict[str, Any] = {} if left is None else {"residual": left}
-        for iteration, block in enumerate(trace.blocks(block=number), start=first):
-            state = sparsifier.start(block) | state
-            now = sparsifier.at(block.iteration)
-            u = now.collect(state, block)
-            if iteration in iterations:
-                for layer in layers or ("",):
-                    held = block.piece == names.index(layer) if layer else slice(None)
-                    made = _histogram(u[:, held], block.weight[held])
-                    rows += [{"iteration": iteration, "layer": layer, **row} for row in made]
-            now.send(state, u, block)
+    for u, block in _replayed(trace, build(Sparsifier, method), anew=True):
+        if block.iteration not in iterations:
+            continue
+        for layer in layers or ("",):
+            held = block.piece == names.index(layer) if layer else slice(None)
+            made = _histogram(u[:, held], block.weight[held])
+            rows += [{"iteration": block.iteration, "layer": layer, **row} for row in made]
     return rows
 
 
-def _histogram(u: Values, weight: np.ndarray) -> Iterable[dict[str, float]]:
+def _histogram(u: Values, weight: np.ndarray) -> list[dict[str, float]]:
     """Rows of one iteration: u (n, m) with the weight of each coordinate (m,)."""
     total = float(weight.sum()) * len(u)
     mean = float((u.astype(float) * weight).sum()) / total
@@ -199,16 +188,10 @@ def _histogram(u: Values, weight: np.ndarray) -> Iterable[dict[str, float]]:
     scaled = centred / deviation
     kurtosis = float((np.square(np.square(scaled)) * weight).sum()) / total - 3
     counts, edges = np.histogram(scaled, bins=BINS, range=(-WIDTH, WIDTH), weights=np.tile(weight, (len(u), 1)))
-    below = [NormalDist().cdf(edge) for edge in edges.tolist()]
+    below = np.array([NormalDist().cdf(edge) for edge in edges.tolist()])
+    columns = (edges[:-1] + edges[1:]) / 2, counts / total, np.diff(below)
+    alike = {"standard_deviation": deviation, "excess_kurtosis": kurtosis}
     return [
-        {
-            "middle": (low + high) / 2,
-            "share": count / total,
-            "normal": below[place + 1] - below[place],
-            "standard_deviation": deviation,
-            "excess_kurtosis": kurtosis,
-        }
-        for place, (low, high, count) in enumerate(
-            zip(edges[:-1].tolist(), edges[1:].tolist(), counts.tolist(), strict=True)
-        )
+        {"middle": middle, "share": share, "normal": normal, **alike}
+        for middle, share, normal in zip(*(column.tolist() for column in columns), strict=True)
     ]

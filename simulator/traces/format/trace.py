@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,7 @@ from simulator.bounds import Index, SignedMagnitude
 from simulator.component import Spec, expected
 from simulator.errors import InputError, Problem, collect_problems
 from simulator.files import refuse_undecodable_name
-from simulator.loading.csv_tables import read_layers, read_rows
+from simulator.loading.csv_tables import TRUTH, read_layers, read_records
 from simulator.loading.documents import read_document, validate_document
 from simulator.loading.finding import TRACE_FILE
 from simulator.models.curves import Floats
@@ -42,27 +42,15 @@ class UnionPoint(Record):
 
 
 COLUMNS = tuple(UnionPoint.__struct_fields__)
-
-
-def read_unions(path: Path) -> tuple[UnionPoint, ...]:
-    """The points of a union.csv; none where there is no such file. Raises InputError with every damaged cell."""
-    points: list[UnionPoint] = []
-    problems: list[Problem] = []
-    for row in read_rows(path, COLUMNS, problems) if path.exists() else ():
-        point = (
-            row.convert("iteration", int, "a whole number", lambda n: n >= 0),
-            row.convert("granularity", str, "layer, bucket or model", lambda s: s in ("layer", "bucket", "model")),
-            row.convert("error_feedback", {"true": True, "false": False}.__getitem__, "true or false"),
-            row.convert("density", float, "above 0, at most 1", lambda x: 0 < x <= 1),
-            row.convert("workers", int, "a whole number from 1 up", lambda n: n >= 1),
-            row.convert("union_density", float, "from 0 to 1", lambda x: 0 <= x <= 1),
-            row.convert("se", float, "0 or more", lambda x: 0 <= x < math.inf),
-        )
-        if None not in point:
-            points.append(UnionPoint(*point))
-    if problems:
-        raise InputError(problems)
-    return tuple(points)
+_UNIONS: dict[str, tuple[Any, ...]] = {
+    "iteration": (int, "a whole number", lambda n: n >= 0),
+    "granularity": (str, "layer, bucket or model", lambda s: s in ("layer", "bucket", "model")),
+    "error_feedback": TRUTH,
+    "density": (float, "above 0, at most 1", lambda x: 0 < x <= 1),
+    "workers": (int, "a whole number from 1 up", lambda n: n >= 1),
+    "union_density": (float, "from 0 to 1", lambda x: 0 <= x <= 1),
+    "se": (float, "0 or more", lambda x: 0 <= x < math.inf),
+}
 
 
 FILES = (TRACE_FILE, "layers.csv", "gradients.parquet")
@@ -157,13 +145,14 @@ class Trace(Record, dict=True):
             raise InputError(Problem(str(folder), what, got))
         problems: list[Problem] = []
         spec, layers = None, None
-        unions: tuple[UnionPoint, ...] = ()
+        unions: list[UnionPoint] = []
         with collect_problems(problems):
             spec = validate_document(TraceSpec.model_validate, read_document(folder / FILES[0]))
         with collect_problems(problems):
             layers, shapes = read_layers(folder / FILES[1])
         with collect_problems(problems):
-            unions = read_unions(folder / "union.csv")
+            path = folder / "union.csv"
+            unions = read_records(path, UnionPoint, _UNIONS) if path.exists() else []
         if spec is None or layers is None:
             raise InputError(problems)
         numels = [layer.numel for layer in layers]
@@ -173,7 +162,7 @@ class Trace(Record, dict=True):
             residuals.check(range(len(spec.runs())), numels, keys, problems)
         if problems or keys is None:
             raise InputError(problems)
-        return cls(folder, spec, layers, shapes, keys, unions)
+        return cls(folder, spec, layers, shapes, keys, tuple(unions))
 
     @property
     def numels(self) -> tuple[int, ...]:
