@@ -320,8 +320,16 @@ def test_a_set_up_is_judged_by_the_others():
 
 
 def test_a_set_up_of_many_rows_weighs_no_more_than_one_of_few():
-    few, many = ([off_by("a", 0.01)] * 50 + [off_by("b", 0.08)] * count for count in (2, 200))
+    few, many = ([off_by("a", 0.01)] * 50 + [off_by("b", 0.08)] * count for count in (4, 200))
     assert fit_model_error(few).errors == fit_model_error(many).errors
+
+
+def test_set_ups_of_two_or_three_rows_do_not_say_how_far_intervals_reach():
+    """Their largest error is not that of nine in ten, so that they would make intervals narrow."""
+    rows = [*(off_by(group, 0.05) for group in "abcde" for _ in range(4))]
+    few, enough = ([off_by(group, 0.0, stated=1.0) for group in "fghijklm" for _ in range(n)] for n in (3, 4))
+    assert fit_model_error([*rows, *few]).errors == fit_model_error(rows).errors
+    assert fit_model_error([*rows, *enough]).errors.stretch != fit_model_error(rows).errors.stretch
 
 
 def test_intervals_hold_what_they_say_of_set_ups_that_are_yet_to_come():
