@@ -167,10 +167,12 @@ class Trace(Record, dict=True):
         if spec is None or layers is None:
             raise InputError(problems)
         numels = [layer.numel for layer in layers]
-        keys = TraceTable(folder / FILES[2], "iteration", spec.workers).check(spec.iterations, numels, None, problems)
+        gradients = TraceTable(folder / FILES[2], "iteration", spec.workers)
         residuals = TraceTable(folder / "residuals.parquet", "block", spec.workers)
-        if keys is not None and residuals.path.exists():
-            residuals.check(range(len(spec.runs())), numels, keys, problems)
+        with collect_problems(problems):
+            keys = gradients.check(spec.iterations, numels, None, problems)
+            if residuals.path.exists():
+                residuals.check(range(len(spec.runs())), numels, keys, problems)
         if problems or keys is None:
             raise InputError(problems)
         return cls(folder, spec, layers, shapes, keys, unions)
@@ -194,7 +196,7 @@ class Trace(Record, dict=True):
         wanted = range(spans[0][0], spans[-1][1] + 1)
         places = [place for place, iteration in enumerate(self.spec.iterations) if iteration in wanted]
         m = len(self.keys.layer)
-        for iteration, row, rows in table.groups(chosen, wanted, range(places[0] * m, (places[-1] + 1) * m)):
+        for iteration, row, rows in table.groups(chosen, range(places[0] * m, (places[-1] + 1) * m)):
             if not any(first <= iteration <= last for first, last in spans):
                 continue
             if len(rows) != m:
@@ -218,7 +220,8 @@ class Trace(Record, dict=True):
         if not path.exists():
             return None
         table = TraceTable(path, "block", self.spec.workers)
-        _, row, rows = next(table.groups(chosen, range(block, block + 1)), (block, 1, None))
+        groups = (group for group in table.groups(chosen) if group[0] == block)
+        _, row, rows = next(groups, (block, 1, None))
         if rows is None or len(rows) != len(self.keys.layer):
             raise table.replaced_error(row)
         return _values(rows, chosen, self.spec.residual_scale, path)
