@@ -68,7 +68,7 @@ def _chakra(path: Path) -> Any:
 
 def _kineto(path: Path) -> Any:
     trace = read_kineto(path)
-    first = [item.numel for item in trace.gradients if item.iteration == 0]
+    first = [item.numel for item in trace.passes[0]]
     kernels = {(item.collective, item.nbytes) for item in trace.collectives}
     return sum(first), trace.gradients_in, sorted(kernels), len(trace.problems)
 

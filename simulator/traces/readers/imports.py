@@ -20,7 +20,8 @@ from simulator.models.layers import Layer
 from simulator.records import Struct, field
 from simulator.traces.format.trace import MAX_TRACE_WORKERS, TraceSpec
 from simulator.traces.format.writer import TraceWriter
-from simulator.traces.readers.chakra import read_chakra
+from simulator.traces.readers.chakra import ChakraNode, read_chakra
+from simulator.traces.readers.kineto.reader import CollectiveKernel
 from simulator.traces.readers.kineto.workload import import_kineto, report_of
 from simulator.traces.readers.nccl_log import read_nccl_log
 from simulator.traces.readers.nccl_tuning_log import read_nccl_tuning
@@ -130,9 +131,9 @@ def import_file(
     """
     if kind == "kineto":
         job = import_kineto(files, out, batch_size, steps)
-        kernels = job.collectives.kernels
-        rows = {"gradient_ready.csv": len(job.chosen.trace.gradients), "collectives.csv": len(kernels)}
-        return Imported(rows, job.problems, _count_unsized((k.collective, k.nbytes) for k in kernels), report_of(job))
+        rows = {"gradient_ready.csv": len(job.chosen.trace.gradients), "collectives.csv": len(job.collectives)}
+        problems = [problem for rank in job.ranks for problem in rank.trace.problems]
+        return Imported(rows, problems, _count_unsized(job.collectives), report_of(job))
     if steps:
         raise InputError(Problem("--steps", "a file of kind kineto, which has steps", kind))
     if len(files) > 1:
@@ -158,7 +159,7 @@ Table = tuple[str, tuple[str, ...], Iterable[tuple[object, ...]]]
 def _chakra(file: Path, workers: int | None, made: Imported) -> Iterator[Table]:
     trace = read_chakra(file)
     _begin(made, trace.nodes, trace.problems, file)
-    made.unsized = _count_unsized((node.collective, node.nbytes) for node in trace.nodes if node.kind == "collective")
+    made.unsized = _count_unsized(node for node in trace.nodes if node.kind == "collective")
     nodes = (
         (node.id, node.name, node.kind, node.seconds, node.nbytes, " ".join(map(str, node.waits_for)))
         for node in trace.nodes
@@ -222,5 +223,5 @@ def _begin(made: Imported, found: tuple[object, ...], problems: Sequence[Problem
     made.problems += problems
 
 
-def _count_unsized(collectives: Iterable[tuple[str, int]]) -> Counter[str]:
-    return Counter(kind for kind, nbytes in collectives if not nbytes)
+def _count_unsized(collectives: Iterable[ChakraNode | CollectiveKernel]) -> Counter[str]:
+    return Counter(item.collective for item in collectives if not item.nbytes)

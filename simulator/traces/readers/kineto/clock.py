@@ -148,17 +148,30 @@ class HostWaits:
         self.emptied = np.sort(end[stops][done <= end[stops]])
 
 
-class FoundGradient(Struct):
-    """One gradient: its node, when the node's first kernel started and its last one ended (us), its size and format."""
+class Gradient(Struct):
+    """The gradient of one parameter tensor in one backward pass.
+
+    `node`: the autograd node, whose first kernel started at `first` and whose last one ended at `end` (us). `numel`: 0
+    where the trace has no sizes. `ready`: seconds to `end` from the start of the pass's first kernel of a node with
+    parameters. `forward`: GPU seconds of the forward operation of the same number and of what follows it without
+    parameters; the first tensor of a node has all of it.
+    """
 
     node: Operation
     first: float
     end: float
-    numel: int
+    numel: int = 0
     format: NumberFormat | None = None
+    ready: float = 0.0
+    forward: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """The name of the node."""
+        return self.node.name.removeprefix(EVALUATE)
 
 
-def find_passes(events: Events, launches: Launches) -> list[list[FoundGradient]]:
+def find_passes(events: Events, launches: Launches) -> list[list[Gradient]]:
     """The gradients of every backward pass: by profiler step, or without steps by rises of the sequence number."""
     outer = any(item.name.startswith(EVALUATE) for item in events.operations)
     steps = sorted(start for start, *_ in events.steps)
@@ -167,8 +180,8 @@ def find_passes(events: Events, launches: Launches) -> list[list[FoundGradient]]
         for item in events.operations
         if (item.backward and item.name.startswith(EVALUATE) == outer) or item.name == ACCUMULATE
     ]
-    passes: list[list[FoundGradient]] = []
-    node: FoundGradient | None = None
+    passes: list[list[Gradient]] = []
+    node: Gradient | None = None
     step = highest = -2
     for item in sorted(chosen, key=lambda item: item.start):
         if item.name == ACCUMULATE:
@@ -182,7 +195,7 @@ def find_passes(events: Events, launches: Launches) -> list[list[FoundGradient]]
         highest = max(highest, item.sequence)
         kernels = launched(launches.kernels, item.thread, item.start, item.end)
         if len(kernels):
-            node = FoundGradient(item, float(kernels[:, 0].min()), float(kernels[:, 1].max()), 0)
+            node = Gradient(item, float(kernels[:, 0].min()), float(kernels[:, 1].max()))
     return [found for found in passes if found]
 
 
@@ -209,10 +222,19 @@ class ForwardIndex:
         mine = [self.first[number] for number in set(sequences) if number in self.first]
         return sorted((item for item in mine if begin <= item.start < backward), key=lambda item: item.start)
 
-    def forward(self, sequences: set[int], backward: float) -> dict[int, float]:
-        """GPU seconds from each forward operation with parameters to the next, the last one up to the backward pass."""
-        order, made = self.operations(sequences, -math.inf, backward), {}
-        for item, stop in zip(order, [*(item.start for item in order[1:]), backward], strict=False):
-            kernels = launched(self.launches.kernels, item.thread, item.start, np.nextafter(stop, -math.inf))
-            made[item.sequence] = float(kernels[:, 2].sum()) * 1e-6
-        return made
+    def complete(self, found: list[Gradient]) -> None:
+        """Add to the gradients of a pass their times, and the sizes of DDP's copies where shapes were not recorded."""
+        backward = found[0].node.start
+        copied = self.copies[bisect_right(self.copies, (found[-1].node.start, 0)) :][: len(found)]
+        if not all(item.numel for item in found) and len(copied) == len(found):
+            for item, (_, numel) in zip(found, copied, strict=True):
+                item.numel = numel
+        # A forward operation has what was launched up to the next one with parameters, or to the backward pass.
+        order, forward = self.operations((item.node.sequence for item in found), -math.inf, backward), {}
+        for operation, stop in zip(order, [*(item.start for item in order[1:]), backward], strict=False):
+            until = np.nextafter(stop, -math.inf)
+            kernels = launched(self.launches.kernels, operation.thread, operation.start, until)
+            forward[operation.sequence] = float(kernels[:, 2].sum()) * 1e-6
+        for item in found:
+            item.ready = (item.end - found[0].first) * 1e-6
+            item.forward = forward.pop(item.node.sequence, 0.0)

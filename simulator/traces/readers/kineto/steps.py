@@ -17,8 +17,8 @@ from simulator.models.timeline import merge_intervals
 from simulator.records import Record
 from simulator.traces.readers.kineto.clock import (
     ForwardIndex,
-    FoundGradient,
     GpuActivity,
+    Gradient,
     HostWaits,
     Launches,
     covered,
@@ -89,7 +89,7 @@ class StepReader:
         self._fetched = np.sort([*ends.tolist(), *(end for _, end in events.loading)])
 
     def read(
-        self, span: tuple[float, float, int], found: list[FoundGradient] | None, index: ForwardIndex
+        self, span: tuple[float, float, int], found: list[Gradient] | None, index: ForwardIndex
     ) -> StepTimes | None:
         """The parts of one step, with the gradients of its pass if it has one; None where the GPU had nothing to do."""
         begin, stop, number = span
@@ -130,7 +130,7 @@ class StepReader:
 
     def _split(
         self,
-        found: list[FoundGradient],
+        found: list[Gradient],
         forward: list[Operation],
         begin: float,
         ops: tuple[Floats, Floats, Floats],
