@@ -24,38 +24,39 @@ _SPARE = 2
 """Settings that a law has beyond its factors, at the least."""
 
 
-class LawForm(Record):
-    """steps = S (1 + b / B + c (1 / density - 1)) workers^w density^-p, with some of the terms, B = workers x batch.
+_SUMS = {"b": "b / B", "c": "c (1 / density - 1)"}
+_POWERS = {"w": "workers^w", "p": "density^-p"}
+_AXES = {"b": "batch", "c": "density", "w": "workers", "p": "density"}
+"""What has to vary for a factor to be fitted."""
 
-    `batch`: b is the critical batch, where noise and curvature count alike (McCandlish et al., arXiv:1812.06162, 2018:
-    steps = S (1 + b / B)). `delay`: with error feedback the compression adds a term of lower order, which grows as one
-    over the share that is sent (Stich et al., arXiv:1809.07599, 2018; Karimireddy et al., arXiv:1901.09847, 2019).
-    `power` (p) and `workers` (w): plain powers, for what that does not describe.
+
+class LawForm(Record):
+    """steps = S (1 + b / B + c (1 / density - 1)) workers^w density^-p, with some of the factors, B = workers x batch.
+
+    b is the critical batch, where noise and curvature count alike (McCandlish et al., arXiv:1812.06162, 2018:
+    steps = S (1 + b / B)). c: with error feedback the compression adds a term of lower order, which grows as one over
+    the share that is sent (Stich et al., arXiv:1809.07599, 2018; Karimireddy et al., arXiv:1901.09847, 2019). p and w:
+    plain powers, for what that does not describe.
     """
 
-    batch: bool = False
-    delay: bool = False
-    power: bool = False
-    workers: bool = False
+    factors: str = ""
 
     @property
     def parameters(self) -> int:
         """Numbers to fit, S included."""
-        return 1 + self.batch + self.delay + self.power + self.workers
+        return 1 + len(self.factors)
+
+    @property
+    def sums(self) -> str:
+        """The factors among b and c."""
+        return "".join(name for name in self.factors if name in _SUMS)
 
     def __str__(self) -> str:
-        sums = [text for used, text in ((self.batch, "b / B"), (self.delay, "c (1 / density - 1)")) if used]
-        made = f"S (1 + {' + '.join(sums)})" if sums else "S"
-        powers = ((self.workers, "workers^w"), (self.power, "density^-p"))
-        return " ".join([made, *(text for used, text in powers if used)])
+        sums, powers = ([text for name, text in of.items() if name in self.factors] for of in (_SUMS, _POWERS))
+        return " ".join([f"S (1 + {' + '.join(sums)})" if sums else "S", *powers])
 
 
-FORMS = tuple(
-    LawForm(batch, delay, power, workers)
-    for batch, (delay, power), workers in product(
-        (False, True), ((False, False), (True, False), (False, True)), (False, True)
-    )
-)
+FORMS = tuple(LawForm("".join(each)) for each in product(("", "b"), ("", "c", "p"), ("", "w")))
 
 
 class LawPoints(Record, dict=True):
@@ -79,18 +80,18 @@ class LawPoints(Record, dict=True):
         return [_value(setting, name) for setting in self.settings]
 
     @cached_property
-    def nodes(self) -> dict[tuple[bool, bool], list[tuple[float, float]]]:
-        """The pairs (b, c) that are tried, by whether a form has each."""
+    def nodes(self) -> dict[str, list[tuple[float, float]]]:
+        """The pairs (b, c) that are tried, by which of the two a form has."""
         batches, least = self.axis("batch"), 1 / min(self.axis("density")) - 1
         b = _geometric(min(batches) / 8, 8 * max(batches))
         c = _geometric(0.01 / least, 30 / least) if least > 0 else [0.0]
         return {
-            (batch, delay): list(product(b if batch else [0.0], c if delay else [0.0]))
-            for batch, delay in product((False, True), repeat=2)
+            sums: list(product(b if "b" in sums else [0.0], c if "c" in sums else [0.0]))
+            for sums in ("", "b", "c", "bc")
         }
 
     @cached_property
-    def sums(self) -> dict[tuple[bool, bool], Floats]:
+    def sums(self) -> dict[str, Floats]:
         """ln(1 + b / B + c (1 / density - 1)) for each pair that is tried and each setting (pairs, settings)."""
         batch, delay = (np.array(values) for values in (self.axis("batch"), self.axis("density")))
         made = {}
@@ -126,13 +127,13 @@ class Law(Record):
         """Half of the 90 % interval of that logarithm, by Student's quantile."""
         return self.deviation * student_95(self.freedom)
 
-    def outside(self, setting: Setting) -> str:
-        """The axis on which a setting lies outside of what was run, with the range; empty where it is inside."""
+    def outside(self, setting: Setting) -> tuple[str, str] | None:
+        """The range of an axis on which a setting lies outside of what was run, and its own value; None inside."""
         for name, (low, high) in self.range.items():
             value = _value(setting, name)
             if not low * (1 - 1e-9) <= value <= high * (1 + 1e-9):
-                return f"{name} from {low:g} to {high:g}, got {value:g}"
-        return ""
+                return f"{name} from {low:g} to {high:g}", f"{value:g}"
+        return None
 
 
 def fit_law(points: LawPoints) -> Law | None:
@@ -186,8 +187,8 @@ def _fit(form: LawForm, points: LawPoints) -> tuple[float, dict[str, float]] | N
     if found is None:
         return None
     node = int(np.argmin((found[1] * found[1]).sum(axis=1)))
-    b, c = points.nodes[form.batch, form.delay][node]
-    left = np.array(points.logs) - points.sums[form.batch, form.delay][node]
+    b, c = points.nodes[form.sums][node]
+    left = np.array(points.logs) - points.sums[form.sums][node]
     columns, names = _columns(form, points)
     slopes = solve_symmetric(multiply(columns, columns.T), np.array([weigh(row, left) for row in columns])).tolist()
     factors = {"b": b, "c": c, **dict(zip(names, slopes[1:], strict=True))}
@@ -196,21 +197,16 @@ def _fit(form: LawForm, points: LawPoints) -> tuple[float, dict[str, float]] | N
 
 def _columns(form: LawForm, points: LawPoints) -> tuple[Floats, list[str]]:
     """The columns of the linear part, as rows, and the names of their factors; the first one is that of ln S."""
-    columns, names = [[1.0] * len(points.logs)], []
-    if form.workers:
-        columns.append([math.log(value) for value in points.axis("workers")])
-        names.append("w")
-    if form.power:
-        columns.append([-math.log(value) for value in points.axis("density")])
-        names.append("p")
-    return np.array(columns), names
+    powers = {"w": [math.log(value) for value in points.axis("workers")]}
+    powers["p"] = [-math.log(value) for value in points.axis("density")]
+    names = [name for name in powers if name in form.factors]
+    return np.array([[1.0] * len(points.logs), *(powers[name] for name in names)]), names
 
 
 def _project(form: LawForm, points: LawPoints) -> tuple[Floats, Floats] | None:
     """An orthonormal base of the linear part (settings, columns), and what that part leaves of the logarithms for each
     pair (b, c) that is tried (pairs, settings); None where an axis does not vary enough."""
-    needed = {"batch": form.batch, "density": form.delay or form.power, "workers": form.workers}
-    if any(used and len(set(points.axis(name))) < 2 for name, used in needed.items()):
+    if any(len(set(points.axis(_AXES[name]))) < 2 for name in form.factors):
         return None
     if sum(points.own) < form.parameters + _SPARE:
         return None
@@ -223,7 +219,7 @@ def _project(form: LawForm, points: LawPoints) -> tuple[Floats, Floats] | None:
         if length < 1e-6:
             return None
         base.append(rest / length)
-    left: Floats = np.array(points.logs) - points.sums[form.batch, form.delay]
+    left: Floats = np.array(points.logs) - points.sums[form.sums]
     for column in np.array(base):
         left = left - (left * column).sum(axis=1)[:, None] * column
     return np.array(base).T, left

@@ -141,7 +141,6 @@ def _expected_beyond(limit: float, mean: float, deviation: float) -> float:
 class Steps(Record):
     """The typical iterations to the target at a setting, as logarithms, with the ends of the 90 % interval."""
 
-    setting: Setting
     log: float
     low: float
     high: float
@@ -177,7 +176,7 @@ class Study(Record):
         place = f"{count_of(setting.workers, 'worker')}, batch {setting.batch_size}"
         known = self.typical.get(setting)
         if known is not None and known.log is not None:
-            return Steps(setting, known.log, known.low, known.high)
+            return Steps(known.log, known.low, known.high)
         if known is not None:
             got = f"not within {known.iterations} iterations in any of {count_of(known.trained, 'training')}"
             raise InputError(Problem(where, f"the target to be reached with {place}", got))
@@ -189,14 +188,13 @@ class Study(Record):
             raise InputError(Problem(where, wanted, setting.words, hint))
         if outside := law.outside(setting):
             hint = "train there, too: a law holds only inside of what was run"
-            wanted, _, got = outside.rpartition(", got ")
-            raise InputError(Problem(where, f"{wanted}, the range that was run", got, hint))
+            raise InputError(Problem(where, f"{outside[0]}, the range that was run", outside[1], hint))
         log = law.log(setting)
         most = max(self.typical[each].iterations for each in own)
         if log > math.log(most):
             got = f"about {math.exp(log):,.0f} by the law between settings, which nobody has seen"
             raise InputError(Problem(where, f"at most {most} iterations, as many as were run", got, "train for longer"))
-        return Steps(setting, log, log - law.half_width, log + law.half_width)
+        return Steps(log, log - law.half_width, log + law.half_width)
 
 
 def read_study(place: str, target: Target) -> Study:
