@@ -172,19 +172,19 @@ def distributions(
             raise InputError(Problem(str(folder), "a layer of the trace", repr(layer), suggest_nearest(layer, names)))
     sparsifier = build(Sparsifier, method)
     rows: list[dict[str, float | int | str]] = []
-    for number, (first, _) in enumerate(trace.spec.runs()):
-        left = trace.residuals(number)
-        state: dict[str, Any] = {} if left is None else {"residual": left}
-        for iteration, block in enumerate(trace.blocks(block=number), start=first):
-            state = sparsifier.start(block) | state
-            now = sparsifier.at(block.iteration)
-            u = now.collect(state, block)
-            if iteration in iterations:
-                for layer in layers or ("",):
-                    held = block.piece == names.index(layer) if layer else slice(None)
-                    made = _histogram(u[:, held], block.weight[held])
-                    rows += [{"iteration": iteration, "layer": layer, **row} for row in made]
-            now.send(state, u, block)
+    starts, state = {first for first, _ in trace.spec.runs()}, dict[str, Any]()
+    for block, residual in blocks_with_residuals(trace, trace.spec.workers):
+        if block.iteration in starts:
+            state = {} if residual is None else {"residual": residual}
+        state = sparsifier.start(block) | state
+        now = sparsifier.at(block.iteration)
+        u = now.collect(state, block)
+        if block.iteration in iterations:
+            for layer in layers or ("",):
+                held = block.piece == names.index(layer) if layer else slice(None)
+                made = _histogram(u[:, held], block.weight[held])
+                rows += [{"iteration": block.iteration, "layer": layer, **row} for row in made]
+        now.send(state, u, block)
     return rows
 
 

@@ -45,15 +45,11 @@ class TraceTable(Record):
         """The columns that identify a row."""
         return [self.group, "layer", "coordinate", *(["weight"] if self.group == "iteration" else [])]
 
-    def groups(
-        self, workers: Sequence[int], rows: range | None = None, with_keys: bool = False
-    ) -> Iterator[tuple[int, int, pa.Table]]:
-        """Number, first row (from 1) and rows of each group.
+    def groups(self, workers: Sequence[int], with_keys: bool = False) -> Iterator[tuple[int, int, pa.Table]]:
+        """Number, first row (from 1) and rows of each group, which may span row groups of the file.
 
-        `rows`: the rows of the file, from 0, that hold the wanted groups; others are hardly read. Groups may span row
-        groups of the file. `with_keys`: with the columns that identify a row, besides the values of `workers`.
-
-        Raises InputError where the file is damaged.
+        `with_keys`: with the columns that identify a row, besides the values of `workers`. Raises InputError where the
+        file is damaged.
         """
         keys = self.names if with_keys else [self.group]
         columns = [*keys, *(f"w{worker}" for worker in workers)]
@@ -61,9 +57,9 @@ class TraceTable(Record):
         number, row = 0, 1
         try:
             file = pq.ParquetFile(self.path, buffer_size=_BUFFER)
-            parts, row = self._row_groups(file, rows)
+            parts = ([part] for part in range(file.metadata.num_row_groups))
             # One row group at a time: given several, the reader would fetch all of them ahead.
-            batches = (file.iter_batches(BATCH_ROWS, row_groups=[part], columns=columns) for part in parts)
+            batches = (file.iter_batches(BATCH_ROWS, row_groups=part, columns=columns) for part in parts)
             for batch in chain.from_iterable(batches):
                 table = pa.Table.from_batches([batch])
                 if not set(columns) <= set(table.column_names):
@@ -96,17 +92,6 @@ class TraceTable(Record):
     def _damaged(self, error: Exception) -> InputError:
         got = format_value(str(error).splitlines()[0] if str(error) else type(error).__name__)
         return InputError(Problem(str(self.path), "a readable Parquet file", got, "is it cut short?"))
-
-    def _row_groups(self, file: pq.ParquetFile, rows: range | None) -> tuple[list[int], int]:
-        """The row groups that hold `rows` (default: all), and the first one's first row, from 1.
-
-        Found by counting rows, because damaged statistics of the file can crash the reader.
-        """
-        ends = np.cumsum([0, *(file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups))])
-        if rows is None:
-            return list(range(len(ends) - 1)), 1
-        parts = np.flatnonzero((ends[1:] > rows.start) & (ends[:-1] < rows.stop)).tolist()
-        return parts, int(ends[parts[0]]) + 1 if parts else 1
 
     def check(
         self, numbers: Sequence[int], numels: Sequence[int], same: Keys | None, problems: list[Problem]

@@ -182,24 +182,19 @@ class Trace(Record, dict=True):
         """Elements of each layer."""
         return tuple(layer.numel for layer in self.layers)
 
-    def blocks(self, workers: int | Sequence[int] | None = None, block: int | None = None) -> Iterator[Block]:
+    def blocks(self, workers: int | Sequence[int] | None = None) -> Iterator[Block]:
         """The gradients, iteration by iteration, with at most one iteration and one batch of rows in memory.
 
-        `workers`: the first so many, or those listed. `block`: only the iterations of this block of the trace.
-        `Block.iteration` is the recorded number.
+        `workers`: the first so many, or those listed. `Block.iteration` is the recorded number.
         """
         chosen = self._workers(workers)
-        spans = self.spec.runs() if block is None else (self._run(block),)
-        table = TraceTable(self.folder / FILES[2], "iteration", self.spec.workers)
+        table, spans = TraceTable(self.folder / FILES[2], "iteration", self.spec.workers), self.spec.runs()
         offsets = np.concatenate([[0], np.cumsum(self.numels)[:-1]])
         coordinate = self.keys.coordinate + offsets[self.keys.layer]
-        wanted = range(spans[0][0], spans[-1][1] + 1)
-        places = [place for place, iteration in enumerate(self.spec.iterations) if iteration in wanted]
-        m = len(self.keys.layer)
-        for iteration, row, rows in table.groups(chosen, range(places[0] * m, (places[-1] + 1) * m)):
+        for iteration, row, rows in table.groups(chosen):
             if not any(first <= iteration <= last for first, last in spans):
                 continue
-            if len(rows) != m:
+            if len(rows) != len(self.keys.layer):
                 raise table.replaced_error(row)
             whole = Block(
                 values=_values(rows, chosen, self.spec.gradient_scale, table.path),
@@ -215,8 +210,9 @@ class Trace(Record, dict=True):
 
     def residuals(self, block: int, workers: int | Sequence[int] | None = None) -> Values | None:
         """The residual of each worker at the start of a block, (n, m); None where the trace has no residuals."""
-        path, chosen = self.folder / "residuals.parquet", self._workers(workers)
-        self._run(block)
+        path, chosen, runs = self.folder / "residuals.parquet", self._workers(workers), self.spec.runs()
+        if not 0 <= block < len(runs):
+            raise InputError(Problem(str(self.folder), f"a block from 0 to {len(runs) - 1}", str(block)))
         if not path.exists():
             return None
         table = TraceTable(path, "block", self.spec.workers)
@@ -244,7 +240,7 @@ class Trace(Record, dict=True):
     @cached_property
     def _sizes(self) -> Floats:
         """Root mean square over the workers of the gradients in the first iteration, (m,)."""
-        first = next(self.blocks(block=0))
+        first = next(self.blocks())
         return np.asarray(np.sqrt(np.mean(np.square(first.values, dtype=float), axis=0)))
 
     def _units(self, granularity: str) -> list[tuple[slice, int]]:
@@ -279,12 +275,6 @@ class Trace(Record, dict=True):
             got = f"{workers}" if isinstance(workers, int) else f"{list(chosen)}"
             raise InputError(Problem(str(self.folder), f"1 to {n} workers, those of the trace", got))
         return chosen
-
-    def _run(self, block: int) -> tuple[int, int]:
-        runs = self.spec.runs()
-        if not 0 <= block < len(runs):
-            raise InputError(Problem(str(self.folder), f"a block from 0 to {len(runs) - 1}", str(block)))
-        return runs[block]
 
 
 def _values(rows: pa.Table, workers: tuple[int, ...], scale: float, path: Path) -> Values:
