@@ -57,12 +57,13 @@ _SILENT = re.compile(r".*_(?:DEBUG|DUMP|LOG).*")
 
 
 class NcclRow(Record):
-    """One size: bytes of the whole payload, and seconds out of place and in place (None where not run)."""
+    """One size: bytes of the whole payload, seconds out of place and in place (None where not run), and its speeds."""
 
     nbytes: int
     out_of_place: float | None
     in_place: float | None
     line: int
+    speeds: tuple[Speed, ...] = ()
 
 
 class NcclTest(Struct):
