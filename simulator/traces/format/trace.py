@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -260,13 +261,10 @@ class Trace(Record, dict=True):
     def union_error(self, granularity: str, error_feedback: bool, density: float, workers: int) -> float:
         """Relative standard error of the mean over iterations of measured unions of `workers`."""
         key = granularity, error_feedback, density, workers
-        found = [
-            (item.union_density, item.se)
-            for item in self.unions
-            if (item.granularity, item.error_feedback, item.density, item.workers) == key
-        ]
-        total = math.fsum(union for union, _ in found)
-        return math.hypot(*(error for _, error in found)) / total if total else 0.0
+        of = attrgetter("granularity", "error_feedback", "density", "workers")
+        found = [item for item in self.unions if of(item) == key]
+        total = math.fsum(item.union_density for item in found)
+        return math.hypot(*(item.se for item in found)) / total if total else 0.0
 
     def _workers(self, workers: int | Sequence[int] | None) -> tuple[int, ...]:
         n = self.spec.workers

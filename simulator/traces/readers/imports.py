@@ -143,12 +143,7 @@ def import_file(
         import_npz(files[0], out, batch_size)
         return made
     for name, heading, cells in IMPORTERS[kind](files[0], workers, made):
-        try:
-            out.mkdir(parents=True, exist_ok=True)
-            made.rows[name] = write_rows(out / name, heading, cells)
-        except OSError as error:
-            got = error.strerror or "an error"
-            raise InputError(Problem(str(out / name), "a file that can be written", got)) from None
+        made.rows[name] = write_rows(out / name, heading, cells)
     return made
 
 

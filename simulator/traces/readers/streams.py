@@ -176,16 +176,10 @@ def number_or_nan(text: str) -> float:
 class JsonReader:
     """Reads JSON values from a file, with one chunk and one value in memory at a time."""
 
-    def __init__(self, path: Path) -> None:
-        self.path, self._file, self._text, self._at, self._line = path, open_text(path), "", 0, 1
+    def __init__(self, path: Path, file: TextIO) -> None:
+        self.path, self._file, self._text, self._at, self._line = path, file, "", 0, 1
         self._decoder = json.JSONDecoder(strict=False)
         self._ended = False
-
-    def __enter__(self) -> JsonReader:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
 
     @property
     def place(self) -> str:
@@ -248,7 +242,8 @@ def json_members(path: Path, streamed: Container[str], problems: list[Problem]) 
     Items of a bare array, and values that follow the first object, come under the empty key. Damage ends the
     iteration, and its place is added to `problems`.
     """
-    with JsonReader(path) as reader:
+    with open_text(path) as file:
+        reader = JsonReader(path, file)
         try:
             if reader.peek() == "[":
                 yield from _items(reader, "")

@@ -39,7 +39,8 @@ def write(folder, dtype="float32", iterations=ITERATIONS, **fields):
             out.append(Block(gradients(number), piece, HELD, WEIGHT, (24, 5), number, SHAPES))
         out.residuals(0, gradients(100))
         out.residuals(1, gradients(101))
-        out.unions([UnionPoint(3, "layer", True, 0.01, 2, 0.0196, 1e-5)])
+    heading = "iteration,granularity,error_feedback,density,workers,union_density,se"
+    (folder / "union.csv").write_text(f"{heading}\n3,layer,true,0.01,2,0.0196,1e-05\n")
     return folder
 
 

@@ -103,7 +103,6 @@ def import_kineto(files: Sequence[Path], out: Path, batch_size: int, steps: str 
     own = [rank.trace.collectives for rank in ranks]
     matched = match_collectives(own) if len(ranks) > 1 else None
     collectives = matched if matched is not None else list(chain.from_iterable(own))
-    out.mkdir(parents=True, exist_ok=True)
     _write_layers(out, chosen)
     ready = (
         (iteration, order, each.name, each.node.sequence, each.numel, _rounded(each.ready), _rounded(each.forward))
