@@ -145,15 +145,12 @@ def fit_law(points: LawPoints) -> Law | None:
     """
     if sum(points.own) < LEAST_SETTINGS:
         return None
-    tried = {form: errors for form in FORMS if (errors := left_out_errors(form, points)) is not None}
-    means = {form: fmean(error * error for error in errors) for form, errors in tried.items()}
+    tried = {form: made for form in FORMS if (made := left_out_errors(form, points)) is not None}
+    means = {form: fmean(error * error for error in errors) for form, (errors, _) in tried.items()}
     best = min(tried, key=lambda form: (means[form], form.parameters))
-    enough = [form for form in tried if not _is_worse(tried[form], tried[best])]
+    enough = [form for form in tried if not _is_worse(tried[form][0], tried[best][0])]
     form = min(enough, key=lambda form: (form.parameters, means[form]))
-    fitted = _fit(form, points)
-    if fitted is None:
-        return None
-    scale, factors = fitted
+    scale, factors = _fit(form, points, tried[form][1])
     own = [setting for setting, mine in zip(points.settings, points.own, strict=True) if mine]
     freedom = len(own) - form.parameters
     deviation = math.sqrt(means[form] * len(own) / freedom)
@@ -162,8 +159,9 @@ def fit_law(points: LawPoints) -> Law | None:
     return Law(form, scale, factors, deviation, freedom, reach)
 
 
-def left_out_errors(form: LawForm, points: LawPoints) -> list[float] | None:
-    """ln(measured / predicted) of each own setting, predicted from the others; None where the form cannot be fitted.
+def left_out_errors(form: LawForm, points: LawPoints) -> tuple[list[float], int] | None:
+    """ln(measured / predicted) of each own setting, predicted from the others, and which pair (b, c) of those that are
+    tried fits all points best; None where the form cannot be fitted.
 
     For given b and c the rest is a linear fit, of which each point can be left out in closed form (PRESS: Allen,
     Technometrics 16, 1974); b and c are chosen anew without each point.
@@ -176,17 +174,14 @@ def left_out_errors(form: LawForm, points: LawPoints) -> list[float] | None:
     if (leverage > 1 - 1e-6).any():
         return None
     left_out = residuals / (1 - leverage)
-    remaining = (residuals * residuals).sum(axis=1)[:, None] - residuals * left_out
-    chosen = np.argmin(remaining, axis=0).tolist()
-    return [float(left_out[node, place]) for place, node in enumerate(chosen) if points.own[place]]
+    squares = (residuals * residuals).sum(axis=1)
+    chosen = np.argmin(squares[:, None] - residuals * left_out, axis=0).tolist()
+    errors = [float(left_out[node, place]) for place, node in enumerate(chosen) if points.own[place]]
+    return errors, int(np.argmin(squares))
 
 
-def _fit(form: LawForm, points: LawPoints) -> tuple[float, dict[str, float]] | None:
-    """ln S and the other factors by least squares of the logarithms; None where the form cannot be fitted."""
-    found = _project(form, points)
-    if found is None:
-        return None
-    node = int(np.argmin((found[1] * found[1]).sum(axis=1)))
+def _fit(form: LawForm, points: LawPoints, node: int) -> tuple[float, dict[str, float]]:
+    """ln S and the other factors by least squares of the logarithms."""
     b, c = points.nodes[form.sums][node]
     left = np.array(points.logs) - points.sums[form.sums][node]
     columns, names = _columns(form, points)
