@@ -9,6 +9,7 @@ import math
 import re
 import zlib
 from collections.abc import Container, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -67,20 +68,13 @@ def open_text(path: Path) -> TextIO:
         with path.open("rb") as file:
             start = file.read(2)
         if start == b"\x1f\x8b":
-            with _Unpacked(path) as unpacked:
-                start = _first_two(unpacked)
+            start = b""
+            with _Unpacked(path) as unpacked, suppress(*_BROKEN):  # who reads the lines says where it is damaged
+                start = unpacked.read1(2)
             return io.TextIOWrapper(_Unpacked(path), encoding=_encoding(start), errors="replace")
         return path.open(encoding=_encoding(start), errors="replace")
     except OSError as error:
         raise unreadable_file_error(path, error) from None
-
-
-def _first_two(unpacked: gzip.GzipFile) -> bytes:
-    """The first bytes of a gzip file; none where it is damaged, which its reader says with the line."""
-    try:
-        return unpacked.read1(2)
-    except _BROKEN:
-        return b""
 
 
 def _encoding(start: bytes) -> str:
@@ -245,10 +239,7 @@ def json_members(path: Path, streamed: Container[str], problems: list[Problem]) 
     with open_text(path) as file:
         reader = JsonReader(path, file)
         try:
-            if reader.peek() == "[":
-                yield from _items(reader, "")
-            else:
-                yield from _members(reader, streamed)
+            yield from _members(reader, streamed)
             while reader.peek():
                 yield "", reader.value()
         except InputError as error:
@@ -256,29 +247,22 @@ def json_members(path: Path, streamed: Container[str], problems: list[Problem]) 
 
 
 def _members(reader: JsonReader, streamed: Container[str]) -> Iterator[tuple[str, Any]]:
-    for _ in _parts(reader, "{", "}"):
-        key = reader.value()
-        if not isinstance(key, str):
-            raise InputError(Problem(reader.place, "a name in quotes", format_value(key)))
-        reader.take(":")
-        if key in streamed and reader.peek() == "[":
-            yield from _items(reader, key)
-        else:
-            yield key, reader.value()
-
-
-def _items(reader: JsonReader, key: str) -> Iterator[tuple[str, Any]]:
-    for _ in _parts(reader, "[", "]"):
-        yield key, reader.value()
-
-
-def _parts(reader: JsonReader, begin: str, end: str) -> Iterator[None]:
-    """Once for each part between two brackets, which is read meanwhile."""
+    """What stands between two brackets, item by item; of an array, under the empty key."""
+    begin, end = "[]" if reader.peek() == "[" else "{}"
     reader.take(begin)
     if reader.peek() == end:
         reader.take(end)
         return
     while True:
-        yield
+        key = ""
+        if begin == "{":
+            key = reader.value()
+            if not isinstance(key, str):
+                raise InputError(Problem(reader.place, "a name in quotes", format_value(key)))
+            reader.take(":")
+        if key in streamed and reader.peek() == "[":
+            yield from ((key, item) for _, item in _members(reader, ()))
+        else:
+            yield key, reader.value()
         if reader.take(f",{end}") == end:
             return
