@@ -18,7 +18,7 @@ from simulator.models.optimisers import Implementation, Kind, Optimiser
 from simulator.models.precision import FP32_BYTES, NUMBER_BYTES, NumberFormat
 from simulator.records import Record, replace
 from simulator.traces.readers.collective_names import UNKNOWN, collective_named, collective_within
-from simulator.traces.readers.kineto.clock import ForwardIndex, Gradient, Launches, find_passes
+from simulator.traces.readers.kineto.clock import Gradient, Launches, find_passes
 from simulator.traces.readers.kineto.events import COMMUNICATION, Events, format_of, shape_of, text_of, whole
 from simulator.traces.readers.kineto.steps import StepReader, StepTimes, step_spans
 from simulator.traces.readers.streams import json_members
@@ -229,10 +229,9 @@ def read_kineto(path: Path) -> KinetoTrace:
         raise InputError(events.problems or Problem(str(path), "a trace of torch.profiler with `traceEvents`", "none"))
     launches = Launches(events)
     collectives = find_collectives(events, launches)
-    index = ForwardIndex(events, launches, NUMBER_BYTES[travels_in(collectives) or "fp32"])
     passes = find_passes(events, launches)
     for found in passes:
-        index.complete(found)
+        launches.complete(found, NUMBER_BYTES[travels_in(collectives) or "fp32"])
     names = events.optimiser_names
     return KinetoTrace(
         device=events.device,
@@ -240,18 +239,18 @@ def read_kineto(path: Path) -> KinetoTrace:
         passes=passes,
         collectives=tuple(collectives),
         problems=tuple(events.problems),
-        steps=tuple(_steps(events, launches, passes, index)),
+        steps=tuple(_steps(events, launches, passes)),
         optimiser=names.pop() if len(names) == 1 else "",
         settings=tuple(events.settings),
     )
 
 
-def _steps(events: Events, launches: Launches, passes: list[list[Gradient]], index: ForwardIndex) -> list[StepTimes]:
+def _steps(events: Events, launches: Launches, passes: list[list[Gradient]]) -> list[StepTimes]:
     """The times of every step; one that holds several backward passes counts as one without layers."""
     spans, reader = step_spans(events), StepReader(events, launches)
     held = group_by(passes, lambda found: bisect_right(spans, found[0].node.start, key=itemgetter(0)) - 1)
     made = []
     for place, span in enumerate(spans):
         own = held.get(place, [])
-        made.append(reader.read(span, own[0] if len(own) == 1 else None, index))
+        made.append(reader.read(span, own[0] if len(own) == 1 else None))
     return [times for times in made if times is not None]
