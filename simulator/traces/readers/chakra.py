@@ -10,7 +10,7 @@ from simulator.errors import Problem, format_value
 from simulator.records import Record
 from simulator.traces.readers.collective_names import collective_within
 from simulator.traces.readers.kineto.events import ITEMSIZE, MOST_TIME, text_of, whole
-from simulator.traces.readers.streams import json_members
+from simulator.traces.readers.streams import Contents, contents_of, json_members
 
 MAX_PROBLEMS = 20
 _MAX_KEYS = 100
@@ -52,14 +52,7 @@ class ChakraNode(Record):
     waits_for: tuple[int, ...]
 
 
-class ChakraTrace(Record):
-    """The nodes of a trace in the order of the file, and what could not be read."""
-
-    nodes: tuple[ChakraNode, ...]
-    problems: tuple[Problem, ...]
-
-
-def read_chakra(path: Path) -> ChakraTrace:
+def read_chakra(path: Path) -> Contents[ChakraNode]:
     """Read a Chakra execution trace as JSON, plain or gzip, one node in memory at a time.
 
     Three forms: the output of `chakra_jsonizer` for the protobuf (objects one after another, camelCase), the feeder's
@@ -79,9 +72,8 @@ def read_chakra(path: Path) -> ChakraTrace:
             continue
         if node is not None:
             nodes.append(node)
-    if not nodes and not problems:
-        problems.append(Problem(str(path), "a Chakra execution trace in JSON", "no compute or communication nodes"))
-    return ChakraTrace(tuple(nodes), tuple(problems))
+    nothing = Problem(str(path), "a Chakra execution trace in JSON", "no compute or communication nodes")
+    return contents_of(nodes, problems, nothing)
 
 
 def _items(path: Path, problems: list[Problem]) -> Iterator[Any]:

@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from simulator.errors import InputError, Problem, format_value
-from simulator.records import field
+from simulator.records import field, replace
 from simulator.traces.readers.collective_names import UNKNOWN, collective_named, collective_within
 from simulator.traces.readers.nccl_tests import (
-    NcclLog,
     NcclRow,
     NcclTest,
     Speed,
@@ -20,7 +19,15 @@ from simulator.traces.readers.nccl_tests import (
     guess_collective,
     speed_of,
 )
-from simulator.traces.readers.streams import LINE_START, is_whole, json_members, log_lines, read_start
+from simulator.traces.readers.streams import (
+    LINE_START,
+    Contents,
+    contents_of,
+    is_whole,
+    json_members,
+    log_lines,
+    read_start,
+)
 
 _START = re.compile(
     rf"{LINE_START}(?:nThread\s+\d+\s+nGpus|nccl-tests version|Collective test (?:starting|concluded)|Using devices"
@@ -58,7 +65,7 @@ class _OpenTest(NcclTest):
     mixed: bool = False
 
 
-def read_nccl_log(path: Path) -> NcclLog:
+def read_nccl_log(path: Path) -> Contents[NcclTest]:
     """Read a log of nccl-tests or rccl-tests, plain or gzip, with or without NCCL INFO, or the JSON of option `-J`.
 
     Formats of github.com/NVIDIA/nccl-tests 2.0 to 2.17 (doc/PERFORMANCE.md has the bandwidths). Prefixes of launchers
@@ -74,7 +81,9 @@ def read_nccl_log(path: Path) -> NcclLog:
     else:
         for number, line in log_lines(path, _START, reader.problems):
             reader.line(number, line)
-    return reader.finish()
+    reader.close("the end of the file")
+    found = contents_of(reader.tests, reader.problems, Problem(str(path), "a log of nccl-tests", "none of its tables"))
+    return replace(found, notes=tuple(reader.notes))
 
 
 def is_document(path: Path) -> bool:
@@ -138,15 +147,9 @@ class _LogReader:
         if not test.timed:
             test.columns = []
 
-    def finish(self) -> NcclLog:
-        self._close("the end of the file")
-        if not self.tests and not self.problems:
-            self.problems.append(Problem(str(self.path), "a log of nccl-tests", "none of its tables"))
-        return NcclLog(tuple(self.tests), tuple(self.problems), tuple(self.notes))
-
     def _next(self, number: int, by: str = "another test") -> None:
         if self.test.columns or self.test.timed:
-            self._close(by)
+            self.close(by)
             self.test, self.program = _OpenTest(number, named=self.program, environment=dict(self.exported)), ""
 
     def _library_line(self, number: int, line: str) -> None:
@@ -276,7 +279,8 @@ class _LogReader:
                 speeds.append(speed_of(busbw, speed))
         self.test.timed.append(NcclRow(nbytes, seconds[0], seconds[1], number, tuple(speeds)))
 
-    def _close(self, by: str) -> None:
+    def close(self, by: str) -> None:
+        """End the test that is open; `by` what comes instead of the end of its table."""
         test = self.test
         if not test.columns:
             return

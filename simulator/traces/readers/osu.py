@@ -7,7 +7,7 @@ from pathlib import Path
 
 from simulator.errors import Problem, format_value
 from simulator.records import Record
-from simulator.traces.readers.streams import LINE_START, is_whole, log_lines, number_or_nan
+from simulator.traces.readers.streams import LINE_START, Contents, contents_of, is_whole, log_lines, number_or_nan
 
 MAX_PROBLEMS = 100
 """Problems after which the rest of a file is not read."""
@@ -68,14 +68,7 @@ class OsuTable(Record):
         return nbytes * workers if self.primitive in _PARTS else nbytes
 
 
-class OsuFile(Record):
-    """The tables of a file, and a problem for every damaged row."""
-
-    tables: tuple[OsuTable, ...]
-    problems: tuple[Problem, ...]
-
-
-def read_osu(path: Path) -> OsuFile:
+def read_osu(path: Path) -> Contents[OsuTable]:
     """Read the output of OSU micro-benchmarks (mvapich.cse.ohio-state.edu/benchmarks, 3 to 7), several in one file.
 
     Prefixes of launchers and collectors of logs do not matter. Rows must have the columns of their heading, of which
@@ -117,9 +110,7 @@ def read_osu(path: Path) -> OsuFile:
             else:
                 problems.append(Problem(f"{path}:{number}", row, format_value(line.strip())))
     close()
-    if not tables and not problems:
-        problems.append(Problem(str(path), "output of an OSU benchmark", "none of its tables"))
-    return OsuFile(tuple(tables), tuple(problems))
+    return contents_of(tables, problems, Problem(str(path), "output of an OSU benchmark", "none of its tables"))
 
 
 def _row(cells: list[str], columns: list[str], line: int) -> OsuRow | str:

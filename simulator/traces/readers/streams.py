@@ -8,13 +8,14 @@ import json
 import math
 import re
 import zlib
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Generic, TextIO, TypeVar
 
 from simulator.errors import InputError, Problem, format_value
 from simulator.loading.documents import unreadable_file_error
+from simulator.records import Record
 
 CHUNK = 2**20
 MAX_VALUE = 2**24
@@ -36,6 +37,23 @@ _LONGEST_LINE = 4096
 _MESSAGES = ("log", "MESSAGE", "message", "msg", "textPayload")
 _MOST_SHAPES = 20
 _BROKEN = (EOFError, gzip.BadGzipFile, zlib.error)
+
+
+Part = TypeVar("Part")
+
+
+class Contents(Record, Generic[Part]):
+    """What a file of another tool holds, a problem for every damaged place, and notes on what it does not say."""
+
+    parts: tuple[Part, ...]
+    problems: tuple[Problem, ...]
+    notes: tuple[str, ...] = ()
+
+
+def contents_of(parts: Iterable[Part], problems: Iterable[Problem], nothing: Problem) -> Contents[Part]:
+    """The contents of a file, with the problem `nothing` where there are neither parts nor problems."""
+    made, wrong = tuple(parts), tuple(problems)
+    return Contents(made, wrong if made or wrong else (nothing,))
 
 
 class _Unpacked(gzip.GzipFile):
