@@ -9,7 +9,6 @@ from statistics import NormalDist
 import numpy as np
 
 from simulator.errors import InputError, Problem
-from simulator.models.groups import group_by
 from simulator.models.widths import student_95
 from simulator.records import Record
 from simulator.reporting.answers.trained import LeftOutSetting
@@ -59,11 +58,6 @@ class Noise(Record):
         percentile interval).
         """
         return _NORMAL.cdf(-student_95(self.freedom))
-
-
-def by_setting(observations: Sequence[Observation]) -> dict[Setting, list[Observation]]:
-    """The observations of each setting, in order."""
-    return dict(sorted(group_by(observations, lambda item: item.setting).items()))
 
 
 def noise_of(groups: Mapping[Setting, Sequence[Observation]], where: str) -> Noise:
@@ -199,7 +193,7 @@ class Study(Record):
 
 def read_study(place: str, target: Target) -> Study:
     """Read trainings, or a table of iterations, and fit what lies between. Raises InputError with every problem."""
-    groups = by_setting(read_observations(place, target))
+    groups = read_observations(place, target)
     noise = noise_of(groups, place)
     typical = {setting: typical_steps(items, noise) for setting, items in groups.items()}
     recipes = sorted({setting.recipe for setting in groups})
