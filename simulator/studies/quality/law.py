@@ -71,8 +71,7 @@ class LawPoints(Record, dict=True):
         kept = [each for each in range(len(self.logs)) if each != place]
         rest = LawPoints(*zip(*((self.settings[each], self.logs[each], self.own[each]) for each in kept), strict=True))
         # What was computed once for all settings is used again: a law is fitted without each of them.
-        rest.__dict__["nodes"] = self.nodes
-        rest.__dict__["sums"] = {key: values[:, kept] for key, values in self.sums.items()}
+        rest.__dict__["grid"] = {key: (pairs, values[:, kept]) for key, (pairs, values) in self.grid.items()}
         return rest
 
     def axis(self, name: str) -> list[float]:
@@ -80,24 +79,18 @@ class LawPoints(Record, dict=True):
         return [_value(setting, name) for setting in self.settings]
 
     @cached_property
-    def nodes(self) -> dict[str, list[tuple[float, float]]]:
-        """The pairs (b, c) that are tried, by which of the two a form has."""
-        batches, least = self.axis("batch"), 1 / min(self.axis("density")) - 1
-        b = _geometric(min(batches) / 8, 8 * max(batches))
+    def grid(self) -> dict[str, tuple[list[tuple[float, float]], Floats]]:
+        """By which of b and c a form has: the pairs (b, c) that are tried, and ln(1 + b / B + c (1 / density - 1)) for
+        each of them and each setting (pairs, settings)."""
+        batches, densities = self.axis("batch"), self.axis("density")
+        b, least = _geometric(min(batches) / 8, 8 * max(batches)), 1 / min(densities) - 1
         c = _geometric(0.01 / least, 30 / least) if least > 0 else [0.0]
-        return {
-            sums: list(product(b if "b" in sums else [0.0], c if "c" in sums else [0.0]))
-            for sums in ("", "b", "c", "bc")
-        }
-
-    @cached_property
-    def sums(self) -> dict[str, Floats]:
-        """ln(1 + b / B + c (1 / density - 1)) for each pair that is tried and each setting (pairs, settings)."""
-        batch, delay = (np.array(values) for values in (self.axis("batch"), self.axis("density")))
         made = {}
-        for key, pairs in self.nodes.items():
-            b, c = (np.array(side)[:, None] for side in zip(*pairs, strict=True))
-            made[key] = map_each(math.log, 1 + b / batch + c * (1 / delay - 1))
+        for sums in ("", "b", "c", "bc"):
+            pairs = list(product(b if "b" in sums else [0.0], c if "c" in sums else [0.0]))
+            first, second = (np.array(side)[:, None] for side in zip(*pairs, strict=True))
+            values = 1 + first / np.array(batches) + second * (1 / np.array(densities) - 1)
+            made[sums] = pairs, map_each(math.log, values)
         return made
 
 
@@ -182,10 +175,11 @@ def left_out_errors(form: LawForm, points: LawPoints) -> tuple[list[float], int]
 
 def _fit(form: LawForm, points: LawPoints, node: int) -> tuple[float, dict[str, float]]:
     """ln S and the other factors by least squares of the logarithms."""
-    b, c = points.nodes[form.sums][node]
-    left = np.array(points.logs) - points.sums[form.sums][node]
+    pairs, sums = points.grid[form.sums]
+    left = np.array(points.logs) - sums[node]
     columns, names = _columns(form, points)
     slopes = solve_symmetric(multiply(columns, columns.T), np.array([weigh(row, left) for row in columns])).tolist()
+    b, c = pairs[node]
     factors = {"b": b, "c": c, **dict(zip(names, slopes[1:], strict=True))}
     return slopes[0], {name: value for name, value in factors.items() if value}
 
@@ -214,7 +208,7 @@ def _project(form: LawForm, points: LawPoints) -> tuple[Floats, Floats] | None:
         if length < 1e-6:
             return None
         base.append(rest / length)
-    left: Floats = np.array(points.logs) - points.sums[form.sums]
+    left: Floats = np.array(points.logs) - points.grid[form.sums][1]
     for column in np.array(base):
         left = left - (left * column).sum(axis=1)[:, None] * column
     return np.array(base).T, left

@@ -22,7 +22,6 @@ from simulator.files import refuse_undecodable_name
 from simulator.loading.csv_tables import read_layers, read_rows
 from simulator.loading.documents import read_document, validate_document
 from simulator.loading.finding import TRACE_FILE
-from simulator.models.curves import Floats
 from simulator.models.gradients import Block, Values
 from simulator.models.layers import MAX_BATCH, Layer
 from simulator.records import Record
@@ -123,8 +122,8 @@ class TraceSpec(Spec):
         if self.blocks:
             return self.blocks
         breaks = [i for i in range(1, len(self.iterations)) if self.iterations[i] != self.iterations[i - 1] + 1]
-        starts, ends = [0, *breaks], [*breaks, len(self.iterations)]
-        return tuple((self.iterations[a], self.iterations[b - 1]) for a, b in zip(starts, ends, strict=True))
+        cuts = pairwise([0, *breaks, len(self.iterations)])
+        return tuple((self.iterations[a], self.iterations[b - 1]) for a, b in cuts)
 
 
 class Trace(Record, dict=True):
@@ -226,7 +225,13 @@ class Trace(Record, dict=True):
     def floor(self, granularity: str = "model") -> float:
         """The smallest density that the sample resolves, selected from each layer or the whole model; 0 of all."""
         if granularity not in self._floors:
-            self._floors[granularity] = smallest_density(self._sizes, self.keys.weight, self._units(granularity))
+            # The root mean square over the workers of the gradients in the first iteration.
+            size = np.sqrt(np.mean(np.square(next(self.blocks()).values, dtype=float), axis=0))
+            units = [(slice(0, len(self.keys.layer)), sum(self.numels))]
+            if granularity == "layer":
+                cuts = np.searchsorted(self.keys.layer, np.arange(len(self.numels) + 1)).tolist()
+                units = [(slice(*part), numel) for part, numel in zip(pairwise(cuts), self.numels, strict=True)]
+            self._floors[granularity] = smallest_density(size, self.keys.weight, units)
         return self._floors[granularity]
 
     def pieces(self) -> int:
@@ -237,18 +242,6 @@ class Trace(Record, dict=True):
     @cached_property
     def _floors(self) -> dict[str, float]:
         return {}
-
-    @cached_property
-    def _sizes(self) -> Floats:
-        """Root mean square over the workers of the gradients in the first iteration, (m,)."""
-        first = next(self.blocks())
-        return np.asarray(np.sqrt(np.mean(np.square(first.values, dtype=float), axis=0)))
-
-    def _units(self, granularity: str) -> list[tuple[slice, int]]:
-        if granularity != "layer":
-            return [(slice(0, len(self.keys.layer)), sum(self.numels))]
-        ends = np.searchsorted(self.keys.layer, np.arange(len(self.numels)), side="right").tolist()
-        return [(slice(a, b), n) for a, b, n in zip([0, *ends[:-1]], ends, self.numels, strict=True)]
 
     def union_points(self, granularity: str, error_feedback: bool, density: float) -> dict[int, dict[int, float]]:
         """Measured unions by iteration: the share of coordinates that at least one of n workers selected, by n."""

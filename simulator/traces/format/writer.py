@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Literal, Self
 
 import numpy as np
@@ -52,12 +51,12 @@ class TraceWriter:
         for name in (*FILES, "residuals.parquet", "union.csv"):
             (self.folder / name).unlink(missing_ok=True)
 
-    def append(self, block: Block, iteration: int | None = None) -> None:
-        """Add one iteration of the whole model; its number is that of the block unless it is given.
+    def append(self, block: Block) -> None:
+        """Add one iteration of the whole model, with the number of the block.
 
         Raises SparsimError where it does not follow the last one, or has other coordinates or workers.
         """
-        number = block.iteration if iteration is None else iteration
+        number = block.iteration
         offsets = np.concatenate([[0], np.cumsum(block.numels)[:-1]])
         keys = (block.piece, block.coordinate - offsets[block.piece], block.weight)
         if self._keys is None:
@@ -96,9 +95,7 @@ class TraceWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self.close()
         else:

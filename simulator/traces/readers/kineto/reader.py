@@ -57,8 +57,8 @@ def find_collectives(events: Events, launches: Launches) -> list[CollectiveKerne
     made = []
     for (_, start, length, name, args), thread, time in zip(events.nccl, threads.tolist(), times.tolist(), strict=True):
         elements, itemsize = shape_of(args)
-        holding = [item for item in around if item.thread == thread and item.start <= time <= item.end]
-        inner = max(holding, key=lambda item: item.start) if holding else None
+        holding = (item for item in around if item.thread == thread and item.start <= time <= item.end)
+        inner = max(holding, key=lambda item: item.start, default=None)
         number = format_of(args)
         if not elements and inner is not None:
             elements, itemsize, number = inner.elements, inner.itemsize, inner.number
