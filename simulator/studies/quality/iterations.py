@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable
 from functools import cache
 from itertools import combinations
@@ -66,12 +65,12 @@ def ratios_by_task(observations: Iterable[Observation]) -> dict[Method, dict[tup
         if all(item.steps is not None for item in items)
     }
     dense = {_place(*key): log for key, log in logs.items() if key[0].recipe.kind == Dense.kind}
-    found: dict[Method, dict[tuple[str, Target], list[float]]] = defaultdict(lambda: defaultdict(list))
+    found: dict[Method, dict[tuple[str, Target], list[float]]] = {}
     for (setting, target), log in logs.items():
         recipe, place = setting.recipe, _place(setting, target)
         if recipe.kind != Dense.kind and place in dense:
             method = (recipe.kind, recipe.parameters, recipe.error_feedback, recipe.local_steps, setting.density)
-            found[method][recipe.task, target].append(log - dense[place])
+            found.setdefault(method, {}).setdefault((recipe.task, target), []).append(log - dense[place])
     return {method: {task: fmean(values) for task, values in tasks.items()} for method, tasks in found.items()}
 
 
@@ -115,7 +114,7 @@ class MeasuredIterations(Record):
         level: Level = "measured" if self.same_model else "transferred"
         known = [_response(WHAT, method, level, mine.low - mine.log, mine.high - mine.log)]
         # A training counts exchanges; of a scenario with local steps an iteration is one of these.
-        value = mine.value * setting.recipe.local_steps
+        value = math.exp(mine.log) * setting.recipe.local_steps
         if self.dense is not None:
             other = self.study.steps(replace(setting, recipe=recipe_of_dense(setting.recipe), density=1.0))
             value = self.dense * math.exp(mine.log - other.log)
@@ -188,7 +187,7 @@ def find_place(study: Study, scenario: Scenario, task: str = "", workers: int = 
 
     Raises InputError where a value has to be chosen.
     """
-    tasks = study.tasks
+    tasks = sorted({setting.recipe.task for setting in study.groups})
     if task not in tasks and (task or len(tasks) > 1):
         raise InputError(
             Problem("--task", f"one of {', '.join(tasks)}", task or "none", "the folder has several tasks")

@@ -139,11 +139,6 @@ class Steps(Record):
     low: float
     high: float
 
-    @property
-    def value(self) -> float:
-        """Iterations."""
-        return math.exp(self.log)
-
 
 class Study(Record):
     """Trainings to one target: what each setting took, how much seeds differ, and the law of each recipe."""
@@ -154,11 +149,6 @@ class Study(Record):
     noise: Noise
     typical: Mapping[Setting, Typical]
     laws: Mapping[Recipe, Law | None]
-
-    @property
-    def tasks(self) -> list[str]:
-        """The tasks that were trained, sorted."""
-        return sorted({setting.recipe.task for setting in self.groups})
 
     def steps(self, setting: Setting) -> Steps:
         """The typical iterations at a setting: measured, or by the law between the settings that were run.

@@ -58,15 +58,16 @@ def train_study(
     trained, with every problem of the study.
     """
     options = read_study(source, overrides)
-    train = partial(_train, options=options, out=out, device=device)
-    todo = [number for number in options if not finished_run(_folder(out, number), options[number])]
+    folders = {number: out / f"{number:04}" for number in options}
+    train = partial(_train, options=options, folders=folders, device=device)
+    todo = [number for number in options if not finished_run(folders[number], options[number])]
     result = StudyResult(len(options), len(options) - len(todo))
     progress, began = Progress(result.trainings, result.reused), time.monotonic()
     count = max(1, min(processes or os.cpu_count() or 1, len(todo)))
     with closing(run_locally(train, [[number] for number in todo], count)) as outcomes:
         for number, wrong, lost in chain.from_iterable(outcomes):
             if wrong or lost:
-                result.failed[_folder(out, number)] = wrong or lost
+                result.failed[folders[number]] = wrong or lost
             progress.evaluated += 1
             progress.failed, progress.seconds = len(result.failed), time.monotonic() - began
             if observe is not None:
@@ -74,21 +75,19 @@ def train_study(
     return result
 
 
-def _train(numbers: Sequence[int], options: Mapping[int, TrainingOptions], out: Path, device: str) -> list[str]:
+def _train(
+    numbers: Sequence[int], options: Mapping[int, TrainingOptions], folders: Mapping[int, Path], device: str
+) -> list[str]:
     """Train points one after the other; of each, what went wrong."""
     from simulator.training.loop import train
 
     wrong = [""] * len(numbers)
     for place, number in enumerate(numbers):
         try:
-            train(options[number], _folder(out, number), device=device)
+            train(options[number], folders[number], device=device)
         except SparsimError as error:
             wrong[place] = str(error)
     return wrong
-
-
-def _folder(out: Path, number: int) -> Path:
-    return out / f"{number:04}"
 
 
 def read_study(source: Path | Document, overrides: Sequence[str] = ()) -> dict[int, TrainingOptions]:

@@ -41,14 +41,11 @@ class UnionPoint(Record):
     se: float
 
 
-COLUMNS = tuple(UnionPoint.__struct_fields__)
-
-
 def read_unions(path: Path) -> tuple[UnionPoint, ...]:
     """The points of a union.csv; none where there is no such file. Raises InputError with every damaged cell."""
     points: list[UnionPoint] = []
     problems: list[Problem] = []
-    for row in read_rows(path, COLUMNS, problems) if path.exists() else ():
+    for row in read_rows(path, UnionPoint.__struct_fields__, problems) if path.exists() else ():
         point = (
             row.convert("iteration", int, "a whole number", lambda n: n >= 0),
             row.convert("granularity", str, "layer, bucket or model", lambda s: s in ("layer", "bucket", "model")),

@@ -172,7 +172,7 @@ def _nccl_tests(file: Path, workers: int | None, made: Imported) -> Iterator[Tab
         (
             *(test.collective, row.nbytes, test.ranks or workers or "", test.nodes or 1),
             *(test.topology, test.version, test.network, test.setting),
-            *("" if seconds is None else seconds for seconds in (row.out_of_place, row.in_place)),
+            *(row.out_of_place, row.in_place),
         )
         for test in _parts(read_nccl_log(file), made)
         for row in test.rows
@@ -197,7 +197,7 @@ def _nccl_tuning(file: Path, workers: int | None, made: Imported) -> Iterator[Ta
     cells = ((c.primitive, c.algorithm, c.protocol, c.latency, c.bandwidth) for c in found if isinstance(c, TuningCell))
     yield "tuning.csv", ("collective", "algorithm", "protocol", "latency_s", "bandwidth_bytes_per_s"), cells
     choices = (
-        (c.primitive, c.nbytes, c.algorithm, c.protocol, "" if c.seconds is None else c.seconds, c.channels or "")
+        (c.primitive, c.nbytes, c.algorithm, c.protocol, c.seconds, c.channels or "")
         for c in found
         if isinstance(c, TuningChoice)
     )

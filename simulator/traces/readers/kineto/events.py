@@ -142,17 +142,9 @@ class Events:
         elif numbered or name.endswith((ACCUMULATE, TO_GRADIENT)) or name.startswith(COMMUNICATION):
             sequence = whole(args["Sequence number"]) if numbered else -1
             backward = numbered and whole(args.get("Fwd thread id", 0)) > 0
-            made = (
-                self._thread(event["tid"]),
-                start,
-                start + length,
-                name,
-                sequence,
-                backward,
-                *shape_of(args),
-                format_of(args),
-            )
-            self.operations.append(Operation(*made))
+            thread, (elements, itemsize) = self._thread(event["tid"]), shape_of(args)
+            when = thread, start, start + length
+            self.operations.append(Operation(*when, name, sequence, backward, elements, itemsize, format_of(args)))
 
     def _thread(self, name: Any) -> int:
         return self._threads.setdefault(str(name), len(self._threads))

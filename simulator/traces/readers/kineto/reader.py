@@ -126,16 +126,13 @@ def recognise_optimiser(name: str, kernels: float, numels: Sequence[int]) -> Opt
     plain = name.lower()
     kinds = _KINDS.get(plain.removeprefix("fused"), ())
     ways = _WAYS[-1:] if plain.startswith("fused") else _WAYS
-    known: list[tuple[float, int, Optimiser]] = []
-    for kind, way, decays in product(kinds, ways, (False, True)):
-        if (kind, way) == ("lamb", "foreach"):
-            continue  # no released LAMB works on lists of tensors
-        optimiser = Optimiser(kind=kind, implementation=way, weight_decay=decays)
-        known.append((abs(optimiser.calls(numels) - kernels), len(known), optimiser))
-    if not known or not kernels:
-        return None
-    distance, _, nearest = min(known, key=lambda item: item[:2])
-    return nearest if distance <= CLOSE * kernels else None
+    known = [
+        Optimiser(kind=kind, implementation=way, weight_decay=decays)
+        for kind, way, decays in product(kinds, ways, (False, True))
+        if (kind, way) != ("lamb", "foreach")  # no released LAMB works on lists of tensors
+    ]
+    close = [optimiser for optimiser in known if abs(optimiser.calls(numels) - kernels) <= CLOSE * kernels]
+    return min(close, key=lambda optimiser: abs(optimiser.calls(numels) - kernels), default=None) if kernels else None
 
 
 FIRST_BUCKET = 2**20
@@ -249,8 +246,6 @@ def _steps(events: Events, launches: Launches, passes: list[list[Gradient]]) -> 
     """The times of every step; one that holds several backward passes counts as one without layers."""
     spans, reader = step_spans(events), StepReader(events, launches)
     held = group_by(passes, lambda found: bisect_right(spans, found[0].node.start, key=itemgetter(0)) - 1)
-    made = []
-    for place, span in enumerate(spans):
-        own = held.get(place, [])
-        made.append(reader.read(span, own[0] if len(own) == 1 else None))
+    found = (held.get(place, []) for place in range(len(spans)))
+    made = [reader.read(span, own[0] if len(own) == 1 else None) for span, own in zip(spans, found, strict=True)]
     return [times for times in made if times is not None]

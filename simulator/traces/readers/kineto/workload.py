@@ -16,7 +16,7 @@ from simulator.files import write_yaml
 from simulator.loading.csv_tables import write_rows
 from simulator.models.groups import group_by
 from simulator.models.optimisers import Optimiser
-from simulator.models.precision import NUMBER_BYTES, NumberFormat
+from simulator.models.precision import NUMBER_BYTES
 from simulator.records import Record
 from simulator.traces.readers.kineto.clock import Gradient
 from simulator.traces.readers.kineto.reader import (
@@ -149,24 +149,20 @@ def _about(profile: RankProfile, batch_size: int) -> Mapping[str, Any]:
         times["host_ahead"] = not summary.waits
     if (optimiser := profile.optimiser) is not None:
         times["optimiser"] = optimiser.model_dump(include={"kind", "implementation", "weight_decay"})
+    precision: dict[str, Any] = {}
+    if made_in is not None:  # it is also that of the times
+        narrower = travels is not None and NUMBER_BYTES[travels] < NUMBER_BYTES[made_in]
+        precision["precision"] = {"gradients": made_in, "travels": travels} if narrower else made_in
+        precision["measured_precision"] = made_in
     return {
         "name": file.name.split(".")[0],
         "batch_size": batch_size,
-        **_precision(made_in, travels),
+        **precision,
         "device": profile.trace.device,
         "source": f"{file.name}, medians over {over}; DDP would make buckets of {buckets} elements",
         **times,
         "layers": "layers.csv",
     }
-
-
-def _precision(made_in: NumberFormat | None, travels: NumberFormat | None) -> Mapping[str, Any]:
-    """The format of the gradients that the trace states, which is also that of its times; nothing where it does not."""
-    if made_in is None:
-        return {}
-    narrower = travels is not None and NUMBER_BYTES[travels] < NUMBER_BYTES[made_in]
-    stated: Any = {"gradients": made_in, "travels": travels} if narrower else made_in
-    return {"precision": stated, "measured_precision": made_in}
 
 
 def _write_layers(out: Path, profile: RankProfile) -> None:
