@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from simulator.errors import Problem, format_value
 from simulator.records import Record
-from simulator.traces.readers.collective_names import collective_within
+from simulator.traces.readers.collective_names import OF_CHAKRA, collective_within
 from simulator.traces.readers.kineto.events import ITEMSIZE, MOST_TIME, text_of, whole
 from simulator.traces.readers.streams import Contents, contents_of, json_members
 
@@ -21,19 +21,6 @@ _KINDS: dict[int | str, Literal["compute", "collective", "send", "receive"]] = {
     **dict.fromkeys((7, "COMM_COLL_NODE"), "collective"),
 }
 """By number and name of NodeType."""
-_COLLECTIVES = (
-    "all_reduce",
-    "reduce",
-    "all_gather",
-    "gather",
-    "scatter",
-    "broadcast",
-    "all_to_all",
-    "reduce_scatter",
-    "reduce_scatter",
-    "barrier",
-)
-"""By number of CollectiveCommType (mlcommons/chakra, et_def.proto)."""
 
 
 class ChakraNode(Record):
@@ -105,7 +92,7 @@ def _graph_node(item: Mapping[str, Any]) -> ChakraNode | None:
         name=text_of(item.get("Name" if fed else "name", "")),
         kind=kind,
         seconds=_seconds(time),
-        collective=_COLLECTIVES[_count(attributes.get("comm_type", 0))] if kind == "collective" else "",
+        collective=OF_CHAKRA[_count(attributes.get("comm_type", 0))] if kind == "collective" else "",
         nbytes=_count(attributes.get("comm_size", 0)),
         group=0,
         waits_for=_ids(item, *(("data_deps",) if fed else ("ctrlDeps", "ctrl_deps", "dataDeps", "data_deps"))),

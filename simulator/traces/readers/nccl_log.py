@@ -111,7 +111,10 @@ class _LogReader:
         elif _BEGIN.match(line):
             self._begin(number, line)
         elif match := _RANK.match(line):
-            self._rank(number, match)
+            if self.test.closed:
+                self._next(number)
+            if is_whole(match[1]):
+                self._place(int(match[1]), match[2], match[3])
         elif _TABLE.match(line):
             self._heading(number, line.strip().lstrip("#").split())
         elif _END.match(line):
@@ -171,12 +174,6 @@ class _LogReader:
             self.test.places = {}
         if name := _program(line):
             self.test.named = name
-
-    def _rank(self, number: int, match: re.Match[str]) -> None:
-        if self.test.closed:
-            self._next(number)
-        if is_whole(match[1]):
-            self._place(int(match[1]), match[2], match[3])
 
     def _place(self, rank: int, host: str, device: str) -> None:
         self.test.mixed |= rank in self.test.places

@@ -276,16 +276,6 @@ def _collectives(made: KinetoImport, steps: int) -> list[Mapping[str, Any]]:
     ]
 
 
-def _unstated(trace: KinetoTrace) -> list[str]:
-    """What the trace leaves open, and settings of the profiler that its times do not allow for."""
-    said = []
-    if trace.gradients_in is None:
-        said.append("the trace does not state the type of its gradients: they count as fp32 (4 B); give `precision`")
-    if trace.settings:
-        said.append(f"it was recorded with {' and '.join(trace.settings)}, which slows the host down: profile without")
-    return said
-
-
 def _sharded(made: KinetoImport) -> list[str]:
     """What gathers and scatters of a sharded job mean for a workload, which has the gradients of one rank whole."""
     sums = [item for item in made.collectives if item.collective == "reduce_scatter" and item.itemsize]
@@ -305,7 +295,12 @@ def _sharded(made: KinetoImport) -> list[str]:
 
 
 def _warnings(made: KinetoImport, summary: StepSummary | None) -> list[str]:
-    said = [*_unstated(made.chosen.trace), *_sharded(made)]
+    trace, said = made.chosen.trace, list[str]()
+    if trace.gradients_in is None:
+        said.append("the trace does not state the type of its gradients: they count as fp32 (4 B); give `precision`")
+    if trace.settings:
+        said.append(f"it was recorded with {' and '.join(trace.settings)}, which slows the host down: profile without")
+    said += _sharded(made)
     if summary is None:
         none = "the trace has no steps with one backward pass each, so that the time of an iteration is not known:"
         return [f"{none} call prof.step() after every iteration", *said]
