@@ -77,7 +77,7 @@ def short_trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
     folder = tmp_path_factory.mktemp("short") / "trace"
     with TraceWriter(folder, whole.spec, whole.layers) as out:
         for block in islice(whole.blocks(), 8):
-            out.append(block, block.iteration)
+            out.append(block)
     shutil.copy(whole.folder / "union.csv", folder)
     return Trace.open(folder)
 

@@ -197,7 +197,7 @@ def _from_nccl(path: Path, how: Reading, measured: CollectiveTimings) -> Iterato
     log = read_nccl_log(path)
     measured.problems.extend(log.problems)
     measured.notes.extend(log.notes)
-    for test in log.tests:
+    for test in log.parts:
         cells = {"line": str(test.line), "version": test.version, "network": test.network, **test.environment}
         asked = any(name in cells or name.startswith(("NCCL_", "RCCL_")) for name in how.wanted)
         if asked and not has_cells(cells, how.wanted):
@@ -228,7 +228,7 @@ def _from_osu(path: Path, how: Reading, measured: CollectiveTimings) -> Iterator
     measured.problems.extend(file.problems)
     if how.workers is None:
         raise InputError(Problem("--workers", "the number of ranks", "nothing", f"{path.name} does not state it"))
-    for table in file.tables:
+    for table in file.parts:
         if table.primitive not in PRIMITIVES:
             measured.notes.append(f"{path.name}:{table.line}: {table.test} is left out")
             continue

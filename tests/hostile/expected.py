@@ -21,7 +21,7 @@ from simulator.studies.start.training_files import read_blocks
 from simulator.traces.readers.imports import import_file
 from simulator.traces.readers.kineto.reader import read_kineto
 from simulator.traces.readers.nccl_log import read_nccl_log
-from simulator.traces.readers.nccl_tuning_log import read_nccl_tuning
+from simulator.traces.readers.nccl_tuning_log import TuningCell, TuningChoice, read_nccl_tuning
 from simulator.traces.readers.osu import read_osu
 
 
@@ -46,18 +46,19 @@ def _us(seconds: float) -> float:
 
 def _nccl(path: Path) -> Any:
     log = read_nccl_log(path)
-    found = [(t.collective, t.ranks, t.nodes, len(t.rows), _us(t.rows[-1].out_of_place or 0)) for t in log.tests]
+    found = [(t.collective, t.ranks, t.nodes, len(t.rows), _us(t.rows[-1].out_of_place or 0)) for t in log.parts]
     return found, len(log.problems)
 
 
 def _osu(path: Path) -> Any:
     file = read_osu(path)
-    return [(t.primitive, len(t.rows), _us(t.rows[-1].seconds)) for t in file.tables], len(file.problems)
+    return [(t.primitive, len(t.rows), _us(t.rows[-1].seconds)) for t in file.parts], len(file.problems)
 
 
 def _tuning(path: Path) -> Any:
     log = read_nccl_tuning(path)
-    return len(log.cells), [(c.nbytes, c.algorithm, c.protocol) for c in log.choices], len(log.problems)
+    cells, choices = ([part for part in log.parts if isinstance(part, kind)] for kind in (TuningCell, TuningChoice))
+    return len(cells), [(c.nbytes, c.algorithm, c.protocol) for c in choices], len(log.problems)
 
 
 def _chakra(path: Path) -> Any:
@@ -68,7 +69,7 @@ def _chakra(path: Path) -> Any:
 
 def _kineto(path: Path) -> Any:
     trace = read_kineto(path)
-    first = [item.numel for item in trace.gradients if item.iteration == 0]
+    first = [item.numel for item in trace.passes[0]]
     kernels = {(item.collective, item.nbytes) for item in trace.collectives}
     return sum(first), trace.gradients_in, sorted(kernels), len(trace.problems)
 

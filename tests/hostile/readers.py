@@ -276,12 +276,12 @@ def readers() -> dict[str, Reader]:
                 _json(nccl_document([(64, 1e-5, 1e-5), (4096, 2e-5, None)], ranks=2)),
                 nccl_log([(64, 1e-5, 1e-5)], environment=[("NCCL_ALGO", "Ring"), ("NCCL_TREE_THRESHOLD", "0")]).encode(),
             ],
-            lambda path: [test.topology for test in read_nccl_log(path).tests] and read_nccl_log(path),
+            lambda path: [test.topology for test in read_nccl_log(path).parts] and read_nccl_log(path),
         ),
         "osu": Reader(
             "osu.txt",
             [test_osu.PLAIN.encode(), test_osu.FULL.encode(), test_osu.WIDE.encode(), test_osu.POINT.encode()],
-            lambda path: [table.primitive for table in read_osu(path).tables] and read_osu(path),
+            lambda path: [table.primitive for table in read_osu(path).parts] and read_osu(path),
         ),
         "nccl_tuning": Reader(
             "tuning.txt",

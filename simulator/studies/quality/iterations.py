@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable
 from functools import cache
 from itertools import combinations
@@ -22,7 +21,7 @@ from simulator.scenario.scenario import Scenario
 from simulator.scenario.titles import method_name
 from simulator.sparsifiers.dense import Dense
 from simulator.studies.quality.observations import HOME, Observation, Target, read_table
-from simulator.studies.quality.study import Steps, Study, recipe_of_dense
+from simulator.studies.quality.study import Study, recipe_of_dense
 from simulator.trainings.runs import Recipe, Setting, changed_parameters
 from simulator.units import count_of
 
@@ -66,12 +65,12 @@ def ratios_by_task(observations: Iterable[Observation]) -> dict[Method, dict[tup
         if all(item.steps is not None for item in items)
     }
     dense = {_place(*key): log for key, log in logs.items() if key[0].recipe.kind == Dense.kind}
-    found: dict[Method, dict[tuple[str, Target], list[float]]] = defaultdict(lambda: defaultdict(list))
+    found: dict[Method, dict[tuple[str, Target], list[float]]] = {}
     for (setting, target), log in logs.items():
         recipe, place = setting.recipe, _place(setting, target)
         if recipe.kind != Dense.kind and place in dense:
             method = (recipe.kind, recipe.parameters, recipe.error_feedback, recipe.local_steps, setting.density)
-            found[method][recipe.task, target].append(log - dense[place])
+            found.setdefault(method, {}).setdefault((recipe.task, target), []).append(log - dense[place])
     return {method: {task: fmean(values) for task, values in tasks.items()} for method, tasks in found.items()}
 
 
@@ -109,17 +108,18 @@ class MeasuredIterations(Record):
     def find(self, scenario: Scenario) -> Iterations:
         """The iterations of the scenario's method. Raises InputError that says why they are not known."""
         method = method_name(scenario)
-        mine = self.study.steps(self.setting_of(scenario))
+        setting = self.setting_of(scenario)
+        mine = self.study.steps(setting)
         is_dense = scenario.sparsifier.kind == Dense.kind
         level: Level = "measured" if self.same_model else "transferred"
-        known = [self._response(method, mine, 1, level)]
+        known = [_response(WHAT, method, level, mine.low - mine.log, mine.high - mine.log)]
         # A training counts exchanges; of a scenario with local steps an iteration is one of these.
-        value = mine.value * mine.setting.recipe.local_steps
+        value = math.exp(mine.log) * setting.recipe.local_steps
         if self.dense is not None:
-            of_dense = replace(mine.setting, recipe=recipe_of_dense(mine.setting.recipe), density=1.0)
-            other = self.study.steps(of_dense)
+            other = self.study.steps(replace(setting, recipe=recipe_of_dense(setting.recipe), density=1.0))
             value = self.dense * math.exp(mine.log - other.log)
-            known = [] if is_dense else [*known, self._response(Dense.kind, other, -1, level)]
+            ends = other.log - other.low, other.log - other.high
+            known = [] if is_dense else [*known, _response(WHAT, Dense.kind, level, *ends)]
         if not self.same_model and not is_dense:
             half = math.log(transfer_width()[0])
             known.append(_response(_CARRIED, method, "assumed", -half, half))
@@ -165,10 +165,6 @@ class MeasuredIterations(Record):
             hint = f"`sparsim record training` with local_steps={steps}; with an exchange in every step they are others"
         raise InputError(Problem(where, what, "none", hint))
 
-    def _response(self, method: str, steps: Steps, sign: int, level: Level) -> Response:
-        ends = sign * (steps.low - steps.log), sign * (steps.high - steps.log)
-        return _response(WHAT, method, level, *ends)
-
 
 def local_steps_of(scenario: Scenario) -> int:
     """Steps that a worker takes between two exchanges: 1, where gradients are exchanged in every step."""
@@ -191,7 +187,7 @@ def find_place(study: Study, scenario: Scenario, task: str = "", workers: int = 
 
     Raises InputError where a value has to be chosen.
     """
-    tasks = study.tasks
+    tasks = sorted({setting.recipe.task for setting in study.groups})
     if task not in tasks and (task or len(tasks) > 1):
         raise InputError(
             Problem("--task", f"one of {', '.join(tasks)}", task or "none", "the folder has several tasks")

@@ -24,38 +24,39 @@ _SPARE = 2
 """Settings that a law has beyond its factors, at the least."""
 
 
-class LawForm(Record):
-    """steps = S (1 + b / B + c (1 / density - 1)) workers^w density^-p, with some of the terms, B = workers x batch.
+_SUMS = {"b": "b / B", "c": "c (1 / density - 1)"}
+_POWERS = {"w": "workers^w", "p": "density^-p"}
+_AXES = {"b": "batch", "c": "density", "w": "workers", "p": "density"}
+"""What has to vary for a factor to be fitted."""
 
-    `batch`: b is the critical batch, where noise and curvature count alike (McCandlish et al., arXiv:1812.06162, 2018:
-    steps = S (1 + b / B)). `delay`: with error feedback the compression adds a term of lower order, which grows as one
-    over the share that is sent (Stich et al., arXiv:1809.07599, 2018; Karimireddy et al., arXiv:1901.09847, 2019).
-    `power` (p) and `workers` (w): plain powers, for what that does not describe.
+
+class LawForm(Record):
+    """steps = S (1 + b / B + c (1 / density - 1)) workers^w density^-p, with some of the factors, B = workers x batch.
+
+    b is the critical batch, where noise and curvature count alike (McCandlish et al., arXiv:1812.06162, 2018:
+    steps = S (1 + b / B)). c: with error feedback the compression adds a term of lower order, which grows as one over
+    the share that is sent (Stich et al., arXiv:1809.07599, 2018; Karimireddy et al., arXiv:1901.09847, 2019). p and w:
+    plain powers, for what that does not describe.
     """
 
-    batch: bool = False
-    delay: bool = False
-    power: bool = False
-    workers: bool = False
+    factors: str = ""
 
     @property
     def parameters(self) -> int:
         """Numbers to fit, S included."""
-        return 1 + self.batch + self.delay + self.power + self.workers
+        return 1 + len(self.factors)
+
+    @property
+    def sums(self) -> str:
+        """The factors among b and c."""
+        return "".join(name for name in self.factors if name in _SUMS)
 
     def __str__(self) -> str:
-        sums = [text for used, text in ((self.batch, "b / B"), (self.delay, "c (1 / density - 1)")) if used]
-        made = f"S (1 + {' + '.join(sums)})" if sums else "S"
-        powers = ((self.workers, "workers^w"), (self.power, "density^-p"))
-        return " ".join([made, *(text for used, text in powers if used)])
+        sums, powers = ([text for name, text in of.items() if name in self.factors] for of in (_SUMS, _POWERS))
+        return " ".join([f"S (1 + {' + '.join(sums)})" if sums else "S", *powers])
 
 
-FORMS = tuple(
-    LawForm(batch, delay, power, workers)
-    for batch, (delay, power), workers in product(
-        (False, True), ((False, False), (True, False), (False, True)), (False, True)
-    )
-)
+FORMS = tuple(LawForm("".join(each)) for each in product(("", "b"), ("", "c", "p"), ("", "w")))
 
 
 class LawPoints(Record, dict=True):
@@ -70,8 +71,7 @@ class LawPoints(Record, dict=True):
         kept = [each for each in range(len(self.logs)) if each != place]
         rest = LawPoints(*zip(*((self.settings[each], self.logs[each], self.own[each]) for each in kept), strict=True))
         # What was computed once for all settings is used again: a law is fitted without each of them.
-        rest.__dict__["nodes"] = self.nodes
-        rest.__dict__["sums"] = {key: values[:, kept] for key, values in self.sums.items()}
+        rest.__dict__["grid"] = {key: (pairs, values[:, kept]) for key, (pairs, values) in self.grid.items()}
         return rest
 
     def axis(self, name: str) -> list[float]:
@@ -79,24 +79,18 @@ class LawPoints(Record, dict=True):
         return [_value(setting, name) for setting in self.settings]
 
     @cached_property
-    def nodes(self) -> dict[tuple[bool, bool], list[tuple[float, float]]]:
-        """The pairs (b, c) that are tried, by whether a form has each."""
-        batches, least = self.axis("batch"), 1 / min(self.axis("density")) - 1
-        b = _geometric(min(batches) / 8, 8 * max(batches))
+    def grid(self) -> dict[str, tuple[list[tuple[float, float]], Floats]]:
+        """By which of b and c a form has: the pairs (b, c) that are tried, and ln(1 + b / B + c (1 / density - 1)) for
+        each of them and each setting (pairs, settings)."""
+        batches, densities = self.axis("batch"), self.axis("density")
+        b, least = _geometric(min(batches) / 8, 8 * max(batches)), 1 / min(densities) - 1
         c = _geometric(0.01 / least, 30 / least) if least > 0 else [0.0]
-        return {
-            (batch, delay): list(product(b if batch else [0.0], c if delay else [0.0]))
-            for batch, delay in product((False, True), repeat=2)
-        }
-
-    @cached_property
-    def sums(self) -> dict[tuple[bool, bool], Floats]:
-        """ln(1 + b / B + c (1 / density - 1)) for each pair that is tried and each setting (pairs, settings)."""
-        batch, delay = (np.array(values) for values in (self.axis("batch"), self.axis("density")))
         made = {}
-        for key, pairs in self.nodes.items():
-            b, c = (np.array(side)[:, None] for side in zip(*pairs, strict=True))
-            made[key] = map_each(math.log, 1 + b / batch + c * (1 / delay - 1))
+        for sums in ("", "b", "c", "bc"):
+            pairs = list(product(b if "b" in sums else [0.0], c if "c" in sums else [0.0]))
+            first, second = (np.array(side)[:, None] for side in zip(*pairs, strict=True))
+            values = 1 + first / np.array(batches) + second * (1 / np.array(densities) - 1)
+            made[sums] = pairs, map_each(math.log, values)
         return made
 
 
@@ -126,13 +120,13 @@ class Law(Record):
         """Half of the 90 % interval of that logarithm, by Student's quantile."""
         return self.deviation * student_95(self.freedom)
 
-    def outside(self, setting: Setting) -> str:
-        """The axis on which a setting lies outside of what was run, with the range; empty where it is inside."""
+    def outside(self, setting: Setting) -> tuple[str, str] | None:
+        """The range of an axis on which a setting lies outside of what was run, and its own value; None inside."""
         for name, (low, high) in self.range.items():
             value = _value(setting, name)
             if not low * (1 - 1e-9) <= value <= high * (1 + 1e-9):
-                return f"{name} from {low:g} to {high:g}, got {value:g}"
-        return ""
+                return f"{name} from {low:g} to {high:g}", f"{value:g}"
+        return None
 
 
 def fit_law(points: LawPoints) -> Law | None:
@@ -144,15 +138,12 @@ def fit_law(points: LawPoints) -> Law | None:
     """
     if sum(points.own) < LEAST_SETTINGS:
         return None
-    tried = {form: errors for form in FORMS if (errors := left_out_errors(form, points)) is not None}
-    means = {form: fmean(error * error for error in errors) for form, errors in tried.items()}
+    tried = {form: made for form in FORMS if (made := left_out_errors(form, points)) is not None}
+    means = {form: fmean(error * error for error in errors) for form, (errors, _) in tried.items()}
     best = min(tried, key=lambda form: (means[form], form.parameters))
-    enough = [form for form in tried if not _is_worse(tried[form], tried[best])]
+    enough = [form for form in tried if not _is_worse(tried[form][0], tried[best][0])]
     form = min(enough, key=lambda form: (form.parameters, means[form]))
-    fitted = _fit(form, points)
-    if fitted is None:
-        return None
-    scale, factors = fitted
+    scale, factors = _fit(form, points, tried[form][1])
     own = [setting for setting, mine in zip(points.settings, points.own, strict=True) if mine]
     freedom = len(own) - form.parameters
     deviation = math.sqrt(means[form] * len(own) / freedom)
@@ -161,8 +152,9 @@ def fit_law(points: LawPoints) -> Law | None:
     return Law(form, scale, factors, deviation, freedom, reach)
 
 
-def left_out_errors(form: LawForm, points: LawPoints) -> list[float] | None:
-    """ln(measured / predicted) of each own setting, predicted from the others; None where the form cannot be fitted.
+def left_out_errors(form: LawForm, points: LawPoints) -> tuple[list[float], int] | None:
+    """ln(measured / predicted) of each own setting, predicted from the others, and which pair (b, c) of those that are
+    tried fits all points best; None where the form cannot be fitted.
 
     For given b and c the rest is a linear fit, of which each point can be left out in closed form (PRESS: Allen,
     Technometrics 16, 1974); b and c are chosen anew without each point.
@@ -175,42 +167,35 @@ def left_out_errors(form: LawForm, points: LawPoints) -> list[float] | None:
     if (leverage > 1 - 1e-6).any():
         return None
     left_out = residuals / (1 - leverage)
-    remaining = (residuals * residuals).sum(axis=1)[:, None] - residuals * left_out
-    chosen = np.argmin(remaining, axis=0).tolist()
-    return [float(left_out[node, place]) for place, node in enumerate(chosen) if points.own[place]]
+    squares = (residuals * residuals).sum(axis=1)
+    chosen = np.argmin(squares[:, None] - residuals * left_out, axis=0).tolist()
+    errors = [float(left_out[node, place]) for place, node in enumerate(chosen) if points.own[place]]
+    return errors, int(np.argmin(squares))
 
 
-def _fit(form: LawForm, points: LawPoints) -> tuple[float, dict[str, float]] | None:
-    """ln S and the other factors by least squares of the logarithms; None where the form cannot be fitted."""
-    found = _project(form, points)
-    if found is None:
-        return None
-    node = int(np.argmin((found[1] * found[1]).sum(axis=1)))
-    b, c = points.nodes[form.batch, form.delay][node]
-    left = np.array(points.logs) - points.sums[form.batch, form.delay][node]
+def _fit(form: LawForm, points: LawPoints, node: int) -> tuple[float, dict[str, float]]:
+    """ln S and the other factors by least squares of the logarithms."""
+    pairs, sums = points.grid[form.sums]
+    left = np.array(points.logs) - sums[node]
     columns, names = _columns(form, points)
     slopes = solve_symmetric(multiply(columns, columns.T), np.array([weigh(row, left) for row in columns])).tolist()
+    b, c = pairs[node]
     factors = {"b": b, "c": c, **dict(zip(names, slopes[1:], strict=True))}
     return slopes[0], {name: value for name, value in factors.items() if value}
 
 
 def _columns(form: LawForm, points: LawPoints) -> tuple[Floats, list[str]]:
     """The columns of the linear part, as rows, and the names of their factors; the first one is that of ln S."""
-    columns, names = [[1.0] * len(points.logs)], []
-    if form.workers:
-        columns.append([math.log(value) for value in points.axis("workers")])
-        names.append("w")
-    if form.power:
-        columns.append([-math.log(value) for value in points.axis("density")])
-        names.append("p")
-    return np.array(columns), names
+    powers = {"w": [math.log(value) for value in points.axis("workers")]}
+    powers["p"] = [-math.log(value) for value in points.axis("density")]
+    names = [name for name in powers if name in form.factors]
+    return np.array([[1.0] * len(points.logs), *(powers[name] for name in names)]), names
 
 
 def _project(form: LawForm, points: LawPoints) -> tuple[Floats, Floats] | None:
     """An orthonormal base of the linear part (settings, columns), and what that part leaves of the logarithms for each
     pair (b, c) that is tried (pairs, settings); None where an axis does not vary enough."""
-    needed = {"batch": form.batch, "density": form.delay or form.power, "workers": form.workers}
-    if any(used and len(set(points.axis(name))) < 2 for name, used in needed.items()):
+    if any(len(set(points.axis(_AXES[name]))) < 2 for name in form.factors):
         return None
     if sum(points.own) < form.parameters + _SPARE:
         return None
@@ -223,7 +208,7 @@ def _project(form: LawForm, points: LawPoints) -> tuple[Floats, Floats] | None:
         if length < 1e-6:
             return None
         base.append(rest / length)
-    left: Floats = np.array(points.logs) - points.sums[form.batch, form.delay]
+    left: Floats = np.array(points.logs) - points.grid[form.sums][1]
     for column in np.array(base):
         left = left - (left * column).sum(axis=1)[:, None] * column
     return np.array(base).T, left

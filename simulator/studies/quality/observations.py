@@ -112,8 +112,8 @@ class Observation(Record):
     at_once: bool = False
 
 
-def read_observations(place: str, target: Target) -> tuple[Observation, ...]:
-    """What every training in a folder, or in a table of iterations (`*.csv`), took to a target.
+def read_observations(place: str, target: Target) -> dict[Setting, list[Observation]]:
+    """What every training in a folder, or in a table of iterations (`*.csv`), took to a target, by setting.
 
     A table is a file, or one that comes with the package by its name. Where a setting was trained at several learning
     rates or momenta, the pair that reaches the target first counts (Shallue et al., JMLR 20, 2019: each setting is
@@ -125,15 +125,15 @@ def read_observations(place: str, target: Target) -> tuple[Observation, ...]:
         found = [reach(run, target) for run in read_runs(path)]
     else:
         found = read_table(table, target)
-    best: list[Observation] = []
-    for _, items in sorted(group_by(found, lambda item: item.setting).items()):
+    best = {}
+    for setting, items in sorted(group_by(found, lambda item: item.setting).items()):
         by_tuning = group_by(items, lambda item: item.tuning)
         steps = {
             tuning: median_high(math.inf if item.steps is None else item.steps for item in alike)
             for tuning, alike in by_tuning.items()
         }
-        best += by_tuning[min(steps, key=lambda tuning: (steps[tuning], tuning))]
-    return tuple(best)
+        best[setting] = by_tuning[min(steps, key=lambda tuning: (steps[tuning], tuning))]
+    return best
 
 
 def write_table(path: Path, observations: Sequence[Observation]) -> int:

@@ -30,6 +30,7 @@ from simulator.sparsifiers.dense import Dense
 from simulator.studies.compare.opponent import best_dense
 from simulator.studies.compare.verdict_words import describe_verdict
 from simulator.studies.quality.iterations import MeasuredIterations, find_iterations, find_place, local_steps_of
+from simulator.studies.quality.law import Law
 from simulator.studies.quality.study import Study, describe_setting, leave_out
 from simulator.trainings.runs import Recipe, method_curves, read_runs
 from simulator.units import count_of, join_words
@@ -44,39 +45,6 @@ class _TrainedMethod(Record):
     prediction: Prediction
     iterations: Iterations
     spread: Spread
-
-
-def time_to_target(
-    described: TrainingQuality, scenario: Scenario, measured: MeasuredIterations, price: float | None = None
-) -> TrainingQuality:
-    """Described trainings with every method that was trained, by its time to the target, each judged against dense at
-    its best. `price`: of one GPU for an hour.
-
-    Raises InputError where dense cannot run, or has not reached the target.
-    """
-    own = run(scenario, intervals=False)
-    opponent = best_dense(scenario, search=not is_heavy(own.plan))
-    dense = _candidate(opponent.scenario, measured)
-    found, refused = [dense], list[RefusedMethod]()
-    for changed in _variants(scenario, measured):
-        try:
-            found.append(_candidate(changed, measured))
-        except InputError as error:
-            refused.append(RefusedMethod(method_name(changed), str(error.problems[0])))
-    found.sort(key=lambda item: item.spread.time)
-    return replace(
-        described,
-        scenario=scenario.name,
-        digest=scenario.digest,
-        workers=scenario.cluster.workers,
-        looked_up=measured.place,
-        same_model=measured.same_model,
-        opponent=opponent.words,
-        methods=[_row(item, dense, found, scenario.cluster.workers, price) for item in found],
-        refused=refused,
-        answer=_answer(found, dense),
-        warnings=[*measured.warnings(scenario), *([LEFT_OUT] if scenario.cluster.membership else ())],
-    )
 
 
 def _variants(scenario: Scenario, measured: MeasuredIterations) -> Iterator[Scenario]:
@@ -105,11 +73,10 @@ def _candidate(scenario: Scenario, measured: MeasuredIterations) -> _TrainedMeth
 
 
 def _row(
-    item: _TrainedMethod, dense: _TrainedMethod, found: Sequence[_TrainedMethod], workers: int, price: float | None
+    item: _TrainedMethod, dense: _TrainedMethod, found: Sequence[_TrainedMethod], per_second: float | None
 ) -> MethodTime:
     verdict = None if item is dense else compare_spreads(item.spread, dense.spread)
     low, high = item.spread.interval()
-    per_second = None if price is None else price * workers / HOUR
     return MethodTime(
         method=item.method,
         iterations_to_target=item.iterations.value,
@@ -159,13 +126,48 @@ def describe_quality(
     dense_iterations: float | None = None,
     price: float | None = None,
 ) -> TrainingQuality:
-    """The whole answer of `sparsim quality`: the study, and with a scenario the time to the target on its cluster.
+    """The whole answer of `sparsim quality`: the study, and with a scenario the time to the target on its cluster of
+    every method that was trained, each judged against dense at its best.
 
     `task`, `workers` and `batch_size` say where iterations are looked up, `price` is that of one GPU for an hour.
-    Raises InputError where the target was not reached or lies outside of what was run.
+    Raises InputError where the target was not reached or lies outside of what was run, and where dense cannot run.
     """
-    laws = [_describe_law(study, recipe) for recipe in study.laws]
-    described = TrainingQuality(
+    described = _describe_study(study)
+    if scenario is None:
+        return described
+    place = find_place(study, scenario, task, workers, batch_size)
+    measured = find_iterations(study, scenario, place, dense_iterations)
+    own = run(scenario, intervals=False)
+    opponent = best_dense(scenario, search=not is_heavy(own.plan))
+    dense = _candidate(opponent.scenario, measured)
+    found, refused = [dense], list[RefusedMethod]()
+    for changed in _variants(scenario, measured):
+        try:
+            found.append(_candidate(changed, measured))
+        except InputError as error:
+            refused.append(RefusedMethod(method_name(changed), str(error.problems[0])))
+    found.sort(key=lambda item: item.spread.time)
+    per_second = None if price is None else price * scenario.cluster.workers / HOUR
+    folder = Path(study.place)
+    curves = method_curves(read_runs(folder), study.target.quantity) if folder.is_dir() else []
+    return replace(
+        described,
+        scenario=scenario.name,
+        digest=scenario.digest,
+        workers=scenario.cluster.workers,
+        looked_up=place,
+        same_model=measured.same_model,
+        opponent=opponent.words,
+        methods=[_row(item, dense, found, per_second) for item in found],
+        refused=refused,
+        answer=_answer(found, dense),
+        warnings=[*measured.warnings(scenario), *([LEFT_OUT] if scenario.cluster.membership else ())],
+        curves=[each for each in curves if TrainedPlace(each.task, each.workers, each.batch_size) == place],
+    )
+
+
+def _describe_study(study: Study) -> TrainingQuality:
+    return TrainingQuality(
         trainings=study.place,
         target=str(study.target),
         tasks=[TrainedTask(*task) for task in sorted({(each.task, each.elements) for each in study.laws})],
@@ -181,25 +183,12 @@ def describe_quality(
             )
             for setting, made in study.typical.items()
         ],
-        laws=[law for law in laws if law is not None],
+        laws=[_describe_law(study, recipe, law) for recipe, law in study.laws.items() if law is not None],
         notes=_notes(study),
     )
-    if scenario is None:
-        return described
-    place = find_place(study, scenario, task, workers, batch_size)
-    timed = time_to_target(described, scenario, find_iterations(study, scenario, place, dense_iterations), price)
-    folder = Path(study.place)
-    curves = method_curves(read_runs(folder), study.target.quantity) if folder.is_dir() else []
-    return replace(
-        timed, curves=[each for each in curves if TrainedPlace(each.task, each.workers, each.batch_size) == place]
-    )
 
 
-def _describe_law(study: Study, recipe: Recipe) -> TrainingLaw | None:
-    """A law, and what it says of settings that were left out; None where there are too few settings for one."""
-    law = study.laws[recipe]
-    if law is None:
-        return None
+def _describe_law(study: Study, recipe: Recipe, law: Law) -> TrainingLaw:
     rows = leave_out(study, recipe)
     factors = sorted(math.exp(abs(math.log(row.factor))) for row in rows)
     middle = factors[len(factors) // 2] if factors else None

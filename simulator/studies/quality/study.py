@@ -9,7 +9,6 @@ from statistics import NormalDist
 import numpy as np
 
 from simulator.errors import InputError, Problem
-from simulator.models.groups import group_by
 from simulator.models.widths import student_95
 from simulator.records import Record
 from simulator.reporting.answers.trained import LeftOutSetting
@@ -59,11 +58,6 @@ class Noise(Record):
         percentile interval).
         """
         return _NORMAL.cdf(-student_95(self.freedom))
-
-
-def by_setting(observations: Sequence[Observation]) -> dict[Setting, list[Observation]]:
-    """The observations of each setting, in order."""
-    return dict(sorted(group_by(observations, lambda item: item.setting).items()))
 
 
 def noise_of(groups: Mapping[Setting, Sequence[Observation]], where: str) -> Noise:
@@ -141,15 +135,9 @@ def _expected_beyond(limit: float, mean: float, deviation: float) -> float:
 class Steps(Record):
     """The typical iterations to the target at a setting, as logarithms, with the ends of the 90 % interval."""
 
-    setting: Setting
     log: float
     low: float
     high: float
-
-    @property
-    def value(self) -> float:
-        """Iterations."""
-        return math.exp(self.log)
 
 
 class Study(Record):
@@ -162,11 +150,6 @@ class Study(Record):
     typical: Mapping[Setting, Typical]
     laws: Mapping[Recipe, Law | None]
 
-    @property
-    def tasks(self) -> list[str]:
-        """The tasks that were trained, sorted."""
-        return sorted({setting.recipe.task for setting in self.groups})
-
     def steps(self, setting: Setting) -> Steps:
         """The typical iterations at a setting: measured, or by the law between the settings that were run.
 
@@ -177,7 +160,7 @@ class Study(Record):
         place = f"{count_of(setting.workers, 'worker')}, batch {setting.batch_size}"
         known = self.typical.get(setting)
         if known is not None and known.log is not None:
-            return Steps(setting, known.log, known.low, known.high)
+            return Steps(known.log, known.low, known.high)
         if known is not None:
             got = f"not within {known.iterations} iterations in any of {count_of(known.trained, 'training')}"
             raise InputError(Problem(where, f"the target to be reached with {place}", got))
@@ -189,19 +172,18 @@ class Study(Record):
             raise InputError(Problem(where, wanted, setting.words, hint))
         if outside := law.outside(setting):
             hint = "train there, too: a law holds only inside of what was run"
-            wanted, _, got = outside.rpartition(", got ")
-            raise InputError(Problem(where, f"{wanted}, the range that was run", got, hint))
+            raise InputError(Problem(where, f"{outside[0]}, the range that was run", outside[1], hint))
         log = law.log(setting)
         most = max(self.typical[each].iterations for each in own)
         if log > math.log(most):
             got = f"about {math.exp(log):,.0f} by the law between settings, which nobody has seen"
             raise InputError(Problem(where, f"at most {most} iterations, as many as were run", got, "train for longer"))
-        return Steps(setting, log, log - law.half_width, log + law.half_width)
+        return Steps(log, log - law.half_width, log + law.half_width)
 
 
 def read_study(place: str, target: Target) -> Study:
     """Read trainings, or a table of iterations, and fit what lies between. Raises InputError with every problem."""
-    groups = by_setting(read_observations(place, target))
+    groups = read_observations(place, target)
     noise = noise_of(groups, place)
     typical = {setting: typical_steps(items, noise) for setting, items in groups.items()}
     recipes = sorted({setting.recipe for setting in groups})

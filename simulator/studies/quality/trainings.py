@@ -16,6 +16,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -25,37 +26,12 @@ from pydantic import TypeAdapter
 from simulator.errors import InputError, Problem, SparsimError, collect_problems, format_value
 from simulator.loading.documents import Document, parse_document, read_document
 from simulator.progress import Progress
-from simulator.records import Record, Struct, field
+from simulator.records import Struct, field
 from simulator.scenario.catalogue import grid_schema
 from simulator.studies.processes.executors import run_locally
 from simulator.studies.sweep.grid import Axis, read_grid
 from simulator.trainings.options import TrainingOptions, change_options
 from simulator.trainings.runs import finished_run
-
-
-class Trainings(Record):
-    """The trainings of a study by number, each with its options."""
-
-    out: Path
-    options: Mapping[int, TrainingOptions]
-    device: str = "cpu"
-
-    def folder(self, number: int) -> Path:
-        """The folder of one training."""
-        return self.out / f"{number:04}"
-
-    def train(self, numbers: Sequence[int]) -> list[str]:
-        """Train points one after the other; of each, what went wrong."""
-        return [self._train(number) for number in numbers]
-
-    def _train(self, number: int) -> str:
-        from simulator.training.loop import train
-
-        try:
-            train(self.options[number], self.folder(number), device=self.device)
-        except SparsimError as error:
-            return str(error)
-        return ""
 
 
 class StudyResult(Struct):
@@ -82,20 +58,36 @@ def train_study(
     trained, with every problem of the study.
     """
     options = read_study(source, overrides)
-    study = Trainings(out, options, device)
-    todo = [number for number in options if not finished_run(study.folder(number), options[number])]
+    folders = {number: out / f"{number:04}" for number in options}
+    train = partial(_train, options=options, folders=folders, device=device)
+    todo = [number for number in options if not finished_run(folders[number], options[number])]
     result = StudyResult(len(options), len(options) - len(todo))
     progress, began = Progress(result.trainings, result.reused), time.monotonic()
     count = max(1, min(processes or os.cpu_count() or 1, len(todo)))
-    with closing(run_locally(study.train, [[number] for number in todo], count)) as outcomes:
+    with closing(run_locally(train, [[number] for number in todo], count)) as outcomes:
         for number, wrong, lost in chain.from_iterable(outcomes):
             if wrong or lost:
-                result.failed[study.folder(number)] = wrong or lost
+                result.failed[folders[number]] = wrong or lost
             progress.evaluated += 1
             progress.failed, progress.seconds = len(result.failed), time.monotonic() - began
             if observe is not None:
                 observe(progress)
     return result
+
+
+def _train(
+    numbers: Sequence[int], options: Mapping[int, TrainingOptions], folders: Mapping[int, Path], device: str
+) -> list[str]:
+    """Train points one after the other; of each, what went wrong."""
+    from simulator.training.loop import train
+
+    wrong = [""] * len(numbers)
+    for place, number in enumerate(numbers):
+        try:
+            train(options[number], folders[number], device=device)
+        except SparsimError as error:
+            wrong[place] = str(error)
+    return wrong
 
 
 def read_study(source: Path | Document, overrides: Sequence[str] = ()) -> dict[int, TrainingOptions]:

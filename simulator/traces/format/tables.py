@@ -45,50 +45,41 @@ class TraceTable(Record):
         """The columns that identify a row."""
         return [self.group, "layer", "coordinate", *(["weight"] if self.group == "iteration" else [])]
 
-    def groups(
-        self,
-        workers: Sequence[int],
-        wanted: range | None = None,
-        rows: range | None = None,
-        with_keys: bool = False,
-    ) -> Iterator[tuple[int, int, pa.Table]]:
-        """Number, first row (from 1) and rows of each group in `wanted` (default: all).
+    def groups(self, workers: Sequence[int], with_keys: bool = False) -> Iterator[tuple[int, int, pa.Table]]:
+        """Number, first row (from 1) and rows of each group, which may span row groups of the file.
 
-        `rows`: the rows of the file, from 0, that hold the wanted groups; others are not read. Groups may span row
-        groups of the file. `with_keys`: with the columns that identify a row, besides the values of `workers`.
-
-        Raises InputError where the file is damaged.
+        `with_keys`: with the columns that identify a row, besides the values of `workers`. Raises InputError where the
+        file is damaged.
         """
         keys = self.names if with_keys else [self.group]
         columns = [*keys, *(f"w{worker}" for worker in workers)]
         pending: list[pa.Table] = []
-        number, row = None, 1
+        number, row = 0, 1
         try:
             file = pq.ParquetFile(self.path, buffer_size=_BUFFER)
-            parts, row = self._row_groups(file, rows)
+            parts = ([part] for part in range(file.metadata.num_row_groups))
             # One row group at a time: given several, the reader would fetch all of them ahead.
-            batches = (file.iter_batches(BATCH_ROWS, row_groups=[part], columns=columns) for part in parts)
+            batches = (file.iter_batches(BATCH_ROWS, row_groups=part, columns=columns) for part in parts)
             for batch in chain.from_iterable(batches):
                 table = pa.Table.from_batches([batch])
                 if not set(columns) <= set(table.column_names):
                     raise self.replaced_error(row)
-                if table[self.group].null_count:
+                if empty := table[self.group].null_count:
                     where = f"{self.path}: column {self.group}"
-                    raise InputError(
-                        Problem(where, "a whole number in every row", f"{table[self.group].null_count} empty")
-                    )
+                    raise InputError(Problem(where, "a whole number in every row", f"{empty} empty"))
                 numbers = table[self.group].to_numpy()
                 cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
                 for start, end in pairwise(cuts) if len(numbers) else ():
                     if pending and numbers[start] != number:
                         count = sum(len(part) for part in pending)
-                        yield from self._emit(number, row, pending, wanted)
-                        row, pending = row + count, []
+                        yield number, row, _taken(pending)
+                        row += count
                     number = int(numbers[start])
                     pending.append(table.slice(start, end - start))
-            yield from self._emit(number, row, pending, wanted)
+            if pending:
+                yield number, row, _taken(pending)
         except _DAMAGED as error:
-            raise InputError(self._damage(error)) from None
+            raise self._damaged(error) from None
 
     def replaced_error(self, row: int) -> InputError:
         """The error for rows that are not those that were checked."""
@@ -98,156 +89,118 @@ class TraceTable(Record):
             )
         )
 
-    def _damage(self, error: Exception) -> Problem:
+    def _damaged(self, error: Exception) -> InputError:
         got = format_value(str(error).splitlines()[0] if str(error) else type(error).__name__)
-        return Problem(str(self.path), "a readable Parquet file", got, "is it cut short?")
-
-    def _emit(
-        self, number: int | None, row: int, parts: list[pa.Table], wanted: range | None
-    ) -> Iterator[tuple[int, int, pa.Table]]:
-        if number is not None and (wanted is None or number in wanted):
-            yield number, row, _taken(parts)
-
-    def _row_groups(self, file: pq.ParquetFile, rows: range | None) -> tuple[list[int], int]:
-        """The row groups that hold `rows` (default: all), and the first one's first row, from 1.
-
-        Found by counting rows, because damaged statistics of the file can crash the reader.
-        """
-        ends = np.cumsum([0, *(file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups))])
-        if rows is None:
-            return list(range(len(ends) - 1)), 1
-        parts = np.flatnonzero((ends[1:] > rows.start) & (ends[:-1] < rows.stop)).tolist()
-        return parts, int(ends[parts[0]]) + 1 if parts else 1
+        return InputError(Problem(str(self.path), "a readable Parquet file", got, "is it cut short?"))
 
     def check(
         self, numbers: Sequence[int], numels: Sequence[int], same: Keys | None, problems: list[Problem]
     ) -> Keys | None:
-        """Check every row; the coordinates of the groups, or None where they could not be read.
+        """Check every row and add to the problems; the coordinates of the groups, None where there are no groups.
 
-        `numbers`: the expected groups, in order; `same`: the expected coordinates, where they are known.
+        `numbers`: the expected groups, in order; `same`: the expected coordinates, where they are known. Raises
+        InputError where the rest cannot be checked, or has too many problems.
         """
-        try:
-            if not self._columns(problems):
-                return None
-            found, last = [], -1
-            for number, row, rows in self.groups(range(self.workers), with_keys=True):
-                if number <= last:
-                    what = f"rows sorted by {self.group}"
-                    problems.append(Problem(f"{self._at(row)}, column {self.group}", what, f"{number} after {last}"))
-                    return None
-                found.append(number)
-                last = number
-                keys = self._check_rows(row, rows, numels, same, problems)
-                same = same or keys
-                if same is None or len(problems) >= MAX_PROBLEMS:
-                    return None
-            if found != list(numbers):
-                odd = sorted(set(found) ^ set(numbers))
-                got = f"{len(found)} of them, {'without' if odd[0] in numbers else 'with'} {odd[0]}"
-                problems.append(Problem(str(self.path), f"the {len(numbers)} {self.group}s of trace.yaml", got))
-        except InputError as error:
-            problems.extend(error.problems)
-            return None
+        self._check_columns()
+        found, last = list[int](), -1
+        for number, row, rows in self.groups(range(self.workers), with_keys=True):
+            if number <= last:
+                where, what = f"{self._at(row)}, column {self.group}", f"rows sorted by {self.group}"
+                raise InputError(Problem(where, what, f"{number} after {last}"))
+            found.append(number)
+            last = number
+            if not (wrong := list(self._wrong_cells(row, rows))):
+                layer, coordinate = (rows[name].to_numpy().astype(np.int64) for name in ("layer", "coordinate"))
+                weight = rows["weight"].to_numpy().astype(float) if self.group == "iteration" else np.zeros(0)
+                keys = Keys(layer, coordinate, weight)
+                if same is None:
+                    wrong += self._wrong_keys(row, keys, np.asarray(numels))
+                    same = None if wrong else keys
+                else:
+                    wrong += self._other_keys(row, keys, same)
+            if same is None or len(problems) + len(wrong) >= MAX_PROBLEMS:
+                raise InputError(wrong)
+            problems += wrong
+        if found != list(numbers):
+            odd = sorted(set(found) ^ set(numbers))
+            got = f"{len(found)} of them, {'without' if odd[0] in numbers else 'with'} {odd[0]}"
+            problems.append(Problem(str(self.path), f"the {len(numbers)} {self.group}s of trace.yaml", got))
         return same
 
     def _at(self, row: int) -> str:
         return f"{self.path}: row {row}"
 
-    def _columns(self, problems: list[Problem]) -> bool:
+    def _check_columns(self) -> None:
         try:
             file = pq.ParquetFile(self.path)
             schema, about = file.schema_arrow, file.metadata
             groups = [about.row_group(i) for i in range(about.num_row_groups)]
         except _DAMAGED as error:
-            problems.append(self._damage(error))
-            return False
-        before = len(problems)
+            raise self._damaged(error) from None
         held = sum(group.num_rows for group in groups) * (8 * len(self.names) + 4 * self.workers)
         if max(held, sum(group.total_byte_size for group in groups)) > max(FREE, MAX_RATIO * self.path.stat().st_size):
-            hint = "is it a decompression bomb?"
-            problems.append(Problem(str(self.path), f"at most {MAX_RATIO} times its bytes when unpacked", "more", hint))
-            return False
-        whole = {self.group, "layer", "coordinate"}
+            what, hint = f"at most {MAX_RATIO} times its bytes when unpacked", "is it a decompression bomb?"
+            raise InputError(Problem(str(self.path), what, "more", hint))
+        problems = list[Problem]()
         for name in [*self.names, *(f"w{worker}" for worker in range(self.workers))]:
-            fits, what = (
-                (pa.types.is_integer, "whole numbers")
-                if name in whole
-                else (pa.types.is_floating, "floating-point numbers")
-            )
-            if schema.names.count(name) != 1:
+            where, count, number = f"{self.path}: column {name}", schema.names.count(name), not name.startswith("w")
+            fits = pa.types.is_integer if number else pa.types.is_floating
+            if count != 1:
                 hint = f"trace.yaml says {self.workers} workers" if name.startswith("w") and name != "weight" else ""
-                problems.append(
-                    Problem(f"{self.path}: column {name}", "one such column", f"{schema.names.count(name)}", hint)
-                )
+                problems.append(Problem(where, "one such column", f"{count}", hint))
             elif not fits(schema.field(name).type):
-                problems.append(Problem(f"{self.path}: column {name}", what, str(schema.field(name).type)))
-        del problems[before + MAX_PROBLEMS :]
-        return len(problems) == before
+                what = "whole numbers" if number else "floating-point numbers"
+                problems.append(Problem(where, what, str(schema.field(name).type)))
+        if problems:
+            raise InputError(problems[:MAX_PROBLEMS])
 
-    def _check_rows(
-        self, first: int, rows: pa.Table, numels: Sequence[int], same: Keys | None, problems: list[Problem]
-    ) -> Keys | None:
-        before = len(problems)
+    def _wrong_cells(self, first: int, rows: pa.Table) -> Iterator[Problem]:
         for name in rows.column_names:
             column = rows[name]
             empty = column.is_null().to_numpy() if column.null_count else np.zeros(0, dtype=bool)
-            bad = empty if name in (self.group, "layer", "coordinate") or empty.any() else _not_float32(column)
+            bad = empty if not name.startswith("w") or empty.any() else _not_float32(column)
             if bad.any():
                 at = int(bad.argmax())
-                got = str(column[at].as_py())
-                problems.append(Problem(f"{self._at(first + at)}, column {name}", "a finite number", got))
-        if len(problems) > before:
-            return None
-        layer, coordinate = (rows[name].to_numpy().astype(np.int64) for name in ("layer", "coordinate"))
-        if same is not None:
-            weight = rows["weight"].to_numpy().astype(float) if "weight" in rows.column_names else None
-            self._check_same(first, (layer, coordinate, weight), same, problems)
-            return same
-        keys = Keys(layer, coordinate, rows["weight"].to_numpy().astype(float))
-        self._check_keys(first, keys, np.asarray(numels), problems)
-        return keys if len(problems) == before else None
+                yield Problem(f"{self._at(first + at)}, column {name}", "a finite number", str(column[at].as_py()))
 
-    def _check_keys(self, first: int, keys: Keys, numels: Ints, problems: list[Problem]) -> None:
-        def note(bad: np.ndarray, column: str, what: str, values: np.ndarray) -> bool:
-            at = int(bad.argmax())
-            if bad.any():
-                problems.append(
-                    Problem(f"{self._at(first + at)}, column {column}", what, format_value(values[at].item()))
-                )
-            return bool(bad.any())
-
+    def _wrong_keys(self, first: int, keys: Keys, numels: Ints) -> Iterator[Problem]:
         layers = len(numels)
-        if note((keys.layer < 0) | (keys.layer >= layers), "layer", f"a layer from 0 to {layers - 1}", keys.layer):
-            return
-        outside = (keys.coordinate < 0) | (keys.coordinate >= numels[keys.layer])
-        note(outside, "coordinate", "a coordinate inside its layer", keys.coordinate)
-        step = (np.diff(keys.layer), np.diff(keys.coordinate))
-        twice = np.concatenate([[False], (step[0] == 0) & (step[1] == 0)])
-        back = np.concatenate([[False], (step[0] < 0) | ((step[0] == 0) & (step[1] < 0))])
-        note(twice, "coordinate", "each coordinate once per iteration", keys.coordinate)
-        note(back, "coordinate", "rows sorted by layer and coordinate", keys.coordinate)
-        if note(keys.weight < 1 - WEIGHT_TOLERANCE, "weight", "a weight of at least 1", keys.weight):
+        absent = (keys.layer < 0) | (keys.layer >= layers)
+        checks = [(absent, "layer", f"a layer from 0 to {layers - 1}")]
+        if not absent.any():
+            outside = (keys.coordinate < 0) | (keys.coordinate >= numels[keys.layer])
+            step = (np.diff(keys.layer), np.diff(keys.coordinate))
+            twice = np.concatenate([[False], (step[0] == 0) & (step[1] == 0)])
+            back = np.concatenate([[False], (step[0] < 0) | ((step[0] == 0) & (step[1] < 0))])
+            checks.append((outside, "coordinate", "a coordinate inside its layer"))
+            checks.append((twice, "coordinate", "each coordinate once per iteration"))
+            checks.append((back, "coordinate", "rows sorted by layer and coordinate"))
+            checks.append((keys.weight < 1 - WEIGHT_TOLERANCE, "weight", "a weight of at least 1"))
+        for bad, column, what in checks:
+            if bad.any():
+                at = int(bad.argmax())
+                got = format_value(getattr(keys, column)[at].item())
+                yield Problem(f"{self._at(first + at)}, column {column}", what, got)
+        if any(bad.any() for bad, column, _ in checks if column != "coordinate"):
             return
         total = np.bincount(keys.layer, weights=keys.weight, minlength=layers)
         for i in np.flatnonzero(np.abs(total - numels) > WEIGHT_TOLERANCE * numels)[:3]:
             what = f"weights that sum to the {numels[i]} elements of layer {i}"
-            problems.append(Problem(f"{self.path}: column weight", what, f"{total[i]:.6g}"))
+            yield Problem(f"{self.path}: column weight", what, f"{total[i]:.6g}")
 
-    def _check_same(
-        self, first: int, found: tuple[Ints, Ints, Floats | None], same: Keys, problems: list[Problem]
-    ) -> None:
-        layer, coordinate, weight = found
+    def _other_keys(self, first: int, keys: Keys, same: Keys) -> Iterator[Problem]:
         what = f"the coordinates of the first iteration in every {self.group}"
-        if len(layer) != len(same.layer):
-            problems.append(Problem(self._at(first), what, f"{len(layer)} of them, not {len(same.layer)}"))
+        if len(keys.layer) != len(same.layer):
+            yield Problem(self._at(first), what, f"{len(keys.layer)} of them, not {len(same.layer)}")
             return
-        odd = (layer != same.layer) | (coordinate != same.coordinate)
-        odd |= False if weight is None else weight != same.weight
+        weighed = self.group == "iteration"
+        odd = (keys.layer != same.layer) | (keys.coordinate != same.coordinate)
+        odd |= keys.weight != same.weight if weighed else False
         if odd.any():
             at = int(odd.argmax())
-            got = f"layer {layer[at]}, coordinate {coordinate[at]}"
-            got += "" if weight is None else f", weight {weight[at]:g}"
-            problems.append(Problem(self._at(first + at), what, got))
+            got = f"layer {keys.layer[at]}, coordinate {keys.coordinate[at]}"
+            got += f", weight {keys.weight[at]:g}" if weighed else ""
+            yield Problem(self._at(first + at), what, got)
 
 
 def _taken(parts: list[pa.Table]) -> pa.Table:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,7 +22,6 @@ from simulator.files import refuse_undecodable_name
 from simulator.loading.csv_tables import TRUTH, read_layers, read_records
 from simulator.loading.documents import read_document, validate_document
 from simulator.loading.finding import TRACE_FILE
-from simulator.models.curves import Floats
 from simulator.models.gradients import Block, Values
 from simulator.models.layers import MAX_BATCH, Layer
 from simulator.records import Record
@@ -41,7 +41,6 @@ class UnionPoint(Record):
     se: float
 
 
-COLUMNS = tuple(UnionPoint.__struct_fields__)
 _UNIONS: dict[str, tuple[Any, ...]] = {
     "iteration": (int, "a whole number", lambda n: n >= 0),
     "granularity": (str, "layer, bucket or model", lambda s: s in ("layer", "bucket", "model")),
@@ -110,8 +109,8 @@ class TraceSpec(Spec):
         if self.blocks:
             return self.blocks
         breaks = [i for i in range(1, len(self.iterations)) if self.iterations[i] != self.iterations[i - 1] + 1]
-        starts, ends = [0, *breaks], [*breaks, len(self.iterations)]
-        return tuple((self.iterations[a], self.iterations[b - 1]) for a, b in zip(starts, ends, strict=True))
+        cuts = pairwise([0, *breaks, len(self.iterations)])
+        return tuple((self.iterations[a], self.iterations[b - 1]) for a, b in cuts)
 
 
 class Trace(Record, dict=True):
@@ -156,10 +155,12 @@ class Trace(Record, dict=True):
         if spec is None or layers is None:
             raise InputError(problems)
         numels = [layer.numel for layer in layers]
-        keys = TraceTable(folder / FILES[2], "iteration", spec.workers).check(spec.iterations, numels, None, problems)
+        gradients = TraceTable(folder / FILES[2], "iteration", spec.workers)
         residuals = TraceTable(folder / "residuals.parquet", "block", spec.workers)
-        if keys is not None and residuals.path.exists():
-            residuals.check(range(len(spec.runs())), numels, keys, problems)
+        with collect_problems(problems):
+            keys = gradients.check(spec.iterations, numels, None, problems)
+            if residuals.path.exists():
+                residuals.check(range(len(spec.runs())), numels, keys, problems)
         if problems or keys is None:
             raise InputError(problems)
         return cls(folder, spec, layers, shapes, keys, tuple(unions))
@@ -169,24 +170,19 @@ class Trace(Record, dict=True):
         """Elements of each layer."""
         return tuple(layer.numel for layer in self.layers)
 
-    def blocks(self, workers: int | Sequence[int] | None = None, block: int | None = None) -> Iterator[Block]:
+    def blocks(self, workers: int | Sequence[int] | None = None) -> Iterator[Block]:
         """The gradients, iteration by iteration, with at most one iteration and one batch of rows in memory.
 
-        `workers`: the first so many, or those listed. `block`: only the iterations of this block of the trace.
-        `Block.iteration` is the recorded number.
+        `workers`: the first so many, or those listed. `Block.iteration` is the recorded number.
         """
         chosen = self._workers(workers)
-        spans = self.spec.runs() if block is None else (self._run(block),)
-        table = TraceTable(self.folder / FILES[2], "iteration", self.spec.workers)
+        table, spans = TraceTable(self.folder / FILES[2], "iteration", self.spec.workers), self.spec.runs()
         offsets = np.concatenate([[0], np.cumsum(self.numels)[:-1]])
         coordinate = self.keys.coordinate + offsets[self.keys.layer]
-        wanted = range(spans[0][0], spans[-1][1] + 1)
-        places = [place for place, iteration in enumerate(self.spec.iterations) if iteration in wanted]
-        m = len(self.keys.layer)
-        for iteration, row, rows in table.groups(chosen, wanted, range(places[0] * m, (places[-1] + 1) * m)):
+        for iteration, row, rows in table.groups(chosen):
             if not any(first <= iteration <= last for first, last in spans):
                 continue
-            if len(rows) != m:
+            if len(rows) != len(self.keys.layer):
                 raise table.replaced_error(row)
             whole = Block(
                 values=_values(rows, chosen, self.spec.gradient_scale, table.path),
@@ -202,12 +198,14 @@ class Trace(Record, dict=True):
 
     def residuals(self, block: int, workers: int | Sequence[int] | None = None) -> Values | None:
         """The residual of each worker at the start of a block, (n, m); None where the trace has no residuals."""
-        path, chosen = self.folder / "residuals.parquet", self._workers(workers)
-        self._run(block)
+        path, chosen, runs = self.folder / "residuals.parquet", self._workers(workers), self.spec.runs()
+        if not 0 <= block < len(runs):
+            raise InputError(Problem(str(self.folder), f"a block from 0 to {len(runs) - 1}", str(block)))
         if not path.exists():
             return None
         table = TraceTable(path, "block", self.spec.workers)
-        _, row, rows = next(table.groups(chosen, range(block, block + 1)), (block, 1, None))
+        groups = (group for group in table.groups(chosen) if group[0] == block)
+        _, row, rows = next(groups, (block, 1, None))
         if rows is None or len(rows) != len(self.keys.layer):
             raise table.replaced_error(row)
         return _values(rows, chosen, self.spec.residual_scale, path)
@@ -215,7 +213,13 @@ class Trace(Record, dict=True):
     def floor(self, granularity: str = "model") -> float:
         """The smallest density that the sample resolves, selected from each layer or the whole model; 0 of all."""
         if granularity not in self._floors:
-            self._floors[granularity] = smallest_density(self._sizes, self.keys.weight, self._units(granularity))
+            # The root mean square over the workers of the gradients in the first iteration.
+            size = np.sqrt(np.mean(np.square(next(self.blocks()).values, dtype=float), axis=0))
+            units = [(slice(0, len(self.keys.layer)), sum(self.numels))]
+            if granularity == "layer":
+                cuts = np.searchsorted(self.keys.layer, np.arange(len(self.numels) + 1)).tolist()
+                units = [(slice(*part), numel) for part, numel in zip(pairwise(cuts), self.numels, strict=True)]
+            self._floors[granularity] = smallest_density(size, self.keys.weight, units)
         return self._floors[granularity]
 
     def pieces(self) -> int:
@@ -226,18 +230,6 @@ class Trace(Record, dict=True):
     @cached_property
     def _floors(self) -> dict[str, float]:
         return {}
-
-    @cached_property
-    def _sizes(self) -> Floats:
-        """Root mean square over the workers of the gradients in the first iteration, (m,)."""
-        first = next(self.blocks(block=0))
-        return np.asarray(np.sqrt(np.mean(np.square(first.values, dtype=float), axis=0)))
-
-    def _units(self, granularity: str) -> list[tuple[slice, int]]:
-        if granularity != "layer":
-            return [(slice(0, len(self.keys.layer)), sum(self.numels))]
-        ends = np.searchsorted(self.keys.layer, np.arange(len(self.numels)), side="right").tolist()
-        return [(slice(a, b), n) for a, b, n in zip([0, *ends[:-1]], ends, self.numels, strict=True)]
 
     def union_points(self, granularity: str, error_feedback: bool, density: float) -> dict[int, dict[int, float]]:
         """Measured unions by iteration: the share of coordinates that at least one of n workers selected, by n."""
@@ -250,13 +242,10 @@ class Trace(Record, dict=True):
     def union_error(self, granularity: str, error_feedback: bool, density: float, workers: int) -> float:
         """Relative standard error of the mean over iterations of measured unions of `workers`."""
         key = granularity, error_feedback, density, workers
-        found = [
-            (item.union_density, item.se)
-            for item in self.unions
-            if (item.granularity, item.error_feedback, item.density, item.workers) == key
-        ]
-        total = math.fsum(union for union, _ in found)
-        return math.hypot(*(error for _, error in found)) / total if total else 0.0
+        of = attrgetter("granularity", "error_feedback", "density", "workers")
+        found = [item for item in self.unions if of(item) == key]
+        total = math.fsum(item.union_density for item in found)
+        return math.hypot(*(item.se for item in found)) / total if total else 0.0
 
     def _workers(self, workers: int | Sequence[int] | None) -> tuple[int, ...]:
         n = self.spec.workers
@@ -265,12 +254,6 @@ class Trace(Record, dict=True):
             got = f"{workers}" if isinstance(workers, int) else f"{list(chosen)}"
             raise InputError(Problem(str(self.folder), f"1 to {n} workers, those of the trace", got))
         return chosen
-
-    def _run(self, block: int) -> tuple[int, int]:
-        runs = self.spec.runs()
-        if not 0 <= block < len(runs):
-            raise InputError(Problem(str(self.folder), f"a block from 0 to {len(runs) - 1}", str(block)))
-        return runs[block]
 
 
 def _values(rows: pa.Table, workers: tuple[int, ...], scale: float, path: Path) -> Values:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, Self
 
@@ -15,7 +15,7 @@ from simulator.files import refuse_undecodable_name, write_yaml
 from simulator.loading.csv_tables import write_rows
 from simulator.models.gradients import Block, Values
 from simulator.models.layers import Layer
-from simulator.traces.format.trace import COLUMNS, FILES, TraceSpec, UnionPoint, with_iterations
+from simulator.traces.format.trace import FILES, TraceSpec, with_iterations
 
 GROUP_ROWS = 2**17
 """Rows of a row group, at least; an iteration is never cut."""
@@ -51,12 +51,12 @@ class TraceWriter:
         for name in (*FILES, "residuals.parquet", "union.csv"):
             (self.folder / name).unlink(missing_ok=True)
 
-    def append(self, block: Block, iteration: int | None = None) -> None:
-        """Add one iteration of the whole model; its number is that of the block unless it is given.
+    def append(self, block: Block) -> None:
+        """Add one iteration of the whole model, with the number of the block.
 
         Raises SparsimError where it does not follow the last one, or has other coordinates or workers.
         """
-        number = block.iteration if iteration is None else iteration
+        number = block.iteration
         offsets = np.concatenate([[0], np.cumsum(block.numels)[:-1]])
         keys = (block.piece, block.coordinate - offsets[block.piece], block.weight)
         if self._keys is None:
@@ -74,12 +74,6 @@ class TraceWriter:
     def residuals(self, block: int, values: Values) -> None:
         """Add the residual of each worker at the start of a block, (n, m); blocks in order."""
         self._write("residuals.parquet", "block", block, values, self.spec.residual_scale)
-
-    def unions(self, points: Iterable[UnionPoint]) -> None:
-        """Write the measured unions."""
-        rows = ([getattr(point, name) for name in COLUMNS] for point in points)
-        cells = ([str(cell).lower() if isinstance(cell, bool) else cell for cell in row] for row in rows)
-        write_rows(self.folder / "union.csv", COLUMNS, cells)
 
     def close(self) -> None:
         """Write layers.csv and, last, trace.yaml."""

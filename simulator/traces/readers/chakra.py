@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from simulator.errors import Problem, format_value
 from simulator.records import Record
-from simulator.traces.readers.collective_names import collective_within
+from simulator.traces.readers.collective_names import OF_CHAKRA, collective_within
 from simulator.traces.readers.kineto.events import ITEMSIZE, MOST_TIME, text_of, whole
-from simulator.traces.readers.streams import json_members
+from simulator.traces.readers.streams import Contents, contents_of, json_members
 
 MAX_PROBLEMS = 20
 _MAX_KEYS = 100
@@ -21,19 +21,6 @@ _KINDS: dict[int | str, Literal["compute", "collective", "send", "receive"]] = {
     **dict.fromkeys((7, "COMM_COLL_NODE"), "collective"),
 }
 """By number and name of NodeType."""
-_COLLECTIVES = (
-    "all_reduce",
-    "reduce",
-    "all_gather",
-    "gather",
-    "scatter",
-    "broadcast",
-    "all_to_all",
-    "reduce_scatter",
-    "reduce_scatter",
-    "barrier",
-)
-"""By number of CollectiveCommType (mlcommons/chakra, et_def.proto)."""
 
 
 class ChakraNode(Record):
@@ -52,14 +39,7 @@ class ChakraNode(Record):
     waits_for: tuple[int, ...]
 
 
-class ChakraTrace(Record):
-    """The nodes of a trace in the order of the file, and what could not be read."""
-
-    nodes: tuple[ChakraNode, ...]
-    problems: tuple[Problem, ...]
-
-
-def read_chakra(path: Path) -> ChakraTrace:
+def read_chakra(path: Path) -> Contents[ChakraNode]:
     """Read a Chakra execution trace as JSON, plain or gzip, one node in memory at a time.
 
     Three forms: the output of `chakra_jsonizer` for the protobuf (objects one after another, camelCase), the feeder's
@@ -79,9 +59,8 @@ def read_chakra(path: Path) -> ChakraTrace:
             continue
         if node is not None:
             nodes.append(node)
-    if not nodes and not problems:
-        problems.append(Problem(str(path), "a Chakra execution trace in JSON", "no compute or communication nodes"))
-    return ChakraTrace(tuple(nodes), tuple(problems))
+    nothing = Problem(str(path), "a Chakra execution trace in JSON", "no compute or communication nodes")
+    return contents_of(nodes, problems, nothing)
 
 
 def _items(path: Path, problems: list[Problem]) -> Iterator[Any]:
@@ -113,7 +92,7 @@ def _graph_node(item: Mapping[str, Any]) -> ChakraNode | None:
         name=text_of(item.get("Name" if fed else "name", "")),
         kind=kind,
         seconds=_seconds(time),
-        collective=_COLLECTIVES[_count(attributes.get("comm_type", 0))] if kind == "collective" else "",
+        collective=OF_CHAKRA[_count(attributes.get("comm_type", 0))] if kind == "collective" else "",
         nbytes=_count(attributes.get("comm_size", 0)),
         group=0,
         waits_for=_ids(item, *(("data_deps",) if fed else ("ctrlDeps", "ctrl_deps", "dataDeps", "data_deps"))),

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-_NAMES = (
-    *(
-        "all_reduce",
-        "all_gather",
-        "reduce_scatter",
-        "broadcast",
-        "reduce",
-        "all_to_all",
-        "gather",
-        "scatter",
-        "barrier",
-    ),
-    *("send_receive", "hypercube"),
+OF_CHAKRA = (
+    "all_reduce",
+    "reduce",
+    "all_gather",
+    "gather",
+    "scatter",
+    "broadcast",
+    "all_to_all",
+    "reduce_scatter",
+    "reduce_scatter",
+    "barrier",
 )
+"""By number of CollectiveCommType (mlcommons/chakra, et_def.proto)."""
+_NAMES = (*OF_CHAKRA, "send_receive", "hypercube")
 _KNOWN = {name.replace("_", ""): name for name in _NAMES} | {"sendrecv": "send_receive"}
 """By small letters alone, the longest first where one is part of another."""
 UNKNOWN = "unknown"

@@ -20,11 +20,13 @@ from simulator.models.layers import Layer
 from simulator.records import Struct, field
 from simulator.traces.format.trace import MAX_TRACE_WORKERS, TraceSpec
 from simulator.traces.format.writer import TraceWriter
-from simulator.traces.readers.chakra import read_chakra
+from simulator.traces.readers.chakra import ChakraNode, read_chakra
+from simulator.traces.readers.kineto.reader import CollectiveKernel
 from simulator.traces.readers.kineto.workload import import_kineto, report_of
 from simulator.traces.readers.nccl_log import read_nccl_log
-from simulator.traces.readers.nccl_tuning_log import read_nccl_tuning
+from simulator.traces.readers.nccl_tuning_log import TuningCell, TuningChoice, read_nccl_tuning
 from simulator.traces.readers.osu import read_osu
+from simulator.traces.readers.streams import Contents, Part
 
 MAX_RATIO = 8
 """An archive may unpack to so many times its size, or to `FREE` bytes: random floats hardly compress."""
@@ -130,9 +132,9 @@ def import_file(
     """
     if kind == "kineto":
         job = import_kineto(files, out, batch_size, steps)
-        kernels = job.collectives.kernels
-        rows = {"gradient_ready.csv": len(job.chosen.trace.gradients), "collectives.csv": len(kernels)}
-        return Imported(rows, job.problems, _count_unsized((k.collective, k.nbytes) for k in kernels), report_of(job))
+        rows = {"gradient_ready.csv": len(job.chosen.trace.gradients), "collectives.csv": len(job.collectives)}
+        problems = [problem for rank in job.ranks for problem in rank.trace.problems]
+        return Imported(rows, problems, _count_unsized(job.collectives), report_of(job))
     if steps:
         raise InputError(Problem("--steps", "a file of kind kineto, which has steps", kind))
     if len(files) > 1:
@@ -142,12 +144,7 @@ def import_file(
         import_npz(files[0], out, batch_size)
         return made
     for name, heading, cells in IMPORTERS[kind](files[0], workers, made):
-        try:
-            out.mkdir(parents=True, exist_ok=True)
-            made.rows[name] = write_rows(out / name, heading, cells)
-        except OSError as error:
-            got = error.strerror or "an error"
-            raise InputError(Problem(str(out / name), "a file that can be written", got)) from None
+        made.rows[name] = write_rows(out / name, heading, cells)
     return made
 
 
@@ -156,59 +153,53 @@ Table = tuple[str, tuple[str, ...], Iterable[tuple[object, ...]]]
 
 
 def _chakra(file: Path, workers: int | None, made: Imported) -> Iterator[Table]:
-    trace = read_chakra(file)
-    _begin(made, trace.nodes, trace.problems, file)
-    made.unsized = _count_unsized((node.collective, node.nbytes) for node in trace.nodes if node.kind == "collective")
+    found = _parts(read_chakra(file), made)
+    made.unsized = _count_unsized(node for node in found if node.kind == "collective")
     nodes = (
-        (node.id, node.name, node.kind, node.seconds, node.nbytes, " ".join(map(str, node.waits_for)))
-        for node in trace.nodes
+        (node.id, node.name, node.kind, node.seconds, node.nbytes, " ".join(map(str, node.waits_for))) for node in found
     )
     yield "nodes.csv", ("id", "name", "kind", "time_s", "nbytes", "waits_for"), nodes
     collectives = (
         (node.collective, node.nbytes, node.group or workers or "", node.seconds or "")
-        for node in trace.nodes
+        for node in found
         if node.kind == "collective"
     )
     yield "collectives.csv", ("collective", "nbytes", "workers", "time_s"), collectives
 
 
 def _nccl_tests(file: Path, workers: int | None, made: Imported) -> Iterator[Table]:
-    log = read_nccl_log(file)
-    _begin(made, log.tests, log.problems, file)
-    made.notes = list(log.notes)
     rows = (
         (
             *(test.collective, row.nbytes, test.ranks or workers or "", test.nodes or 1),
             *(test.topology, test.version, test.network, test.setting),
-            *("" if seconds is None else seconds for seconds in (row.out_of_place, row.in_place)),
+            *(row.out_of_place, row.in_place),
         )
-        for test in log.tests
+        for test in _parts(read_nccl_log(file), made)
         for row in test.rows
     )
     yield "collectives.csv", (*_COLLECTIVE, "time_out_of_place_s", "time_in_place_s"), rows
 
 
 def _osu(file: Path, workers: int | None, made: Imported) -> Iterator[Table]:
-    read = read_osu(file)
-    _begin(made, read.tables, read.problems, file)
+    tables = _parts(read_osu(file), made)
     if workers is None:
         raise InputError(Problem("--workers", "the number of ranks", "nothing", f"{file.name} does not state it"))
     rows = (
         (table.primitive, table.payload(row.nbytes, workers), workers, table.version, row.seconds)
-        for table in read.tables
+        for table in tables
         for row in table.rows
     )
     yield "collectives.csv", ("collective", "nbytes", "workers", "version", "time_s"), rows
 
 
 def _nccl_tuning(file: Path, workers: int | None, made: Imported) -> Iterator[Table]:
-    log = read_nccl_tuning(file)
-    _begin(made, (*log.cells, *log.choices), log.problems, file)
-    cells = ((c.primitive, c.algorithm, c.protocol, c.latency, c.bandwidth) for c in log.cells)
+    found = _parts(read_nccl_tuning(file), made)
+    cells = ((c.primitive, c.algorithm, c.protocol, c.latency, c.bandwidth) for c in found if isinstance(c, TuningCell))
     yield "tuning.csv", ("collective", "algorithm", "protocol", "latency_s", "bandwidth_bytes_per_s"), cells
     choices = (
-        (c.primitive, c.nbytes, c.algorithm, c.protocol, "" if c.seconds is None else c.seconds, c.channels or "")
-        for c in log.choices
+        (c.primitive, c.nbytes, c.algorithm, c.protocol, c.seconds, c.channels or "")
+        for c in found
+        if isinstance(c, TuningChoice)
     )
     yield "choices.csv", ("collective", "nbytes", "algorithm", "protocol", "time_s", "channels"), choices
 
@@ -216,11 +207,13 @@ def _nccl_tuning(file: Path, workers: int | None, made: Imported) -> Iterator[Ta
 IMPORTERS = {"chakra": _chakra, "nccl-tests": _nccl_tests, "osu": _osu, "nccl-tuning": _nccl_tuning}
 
 
-def _begin(made: Imported, found: tuple[object, ...], problems: Sequence[Problem], file: Path) -> None:
-    if not found:
-        raise InputError(problems or Problem(str(file), "something to import", "nothing"))
-    made.problems += problems
+def _parts(contents: Contents[Part], made: Imported) -> tuple[Part, ...]:
+    if not contents.parts:
+        raise InputError(contents.problems)
+    made.problems += contents.problems
+    made.notes += contents.notes
+    return contents.parts
 
 
-def _count_unsized(collectives: Iterable[tuple[str, int]]) -> Counter[str]:
-    return Counter(kind for kind, nbytes in collectives if not nbytes)
+def _count_unsized(collectives: Iterable[ChakraNode | CollectiveKernel]) -> Counter[str]:
+    return Counter(item.collective for item in collectives if not item.nbytes)

@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from simulator.errors import InputError, Problem, format_value
-from simulator.records import field
+from simulator.records import field, replace
 from simulator.traces.readers.collective_names import UNKNOWN, collective_named, collective_within
 from simulator.traces.readers.nccl_tests import (
-    NcclLog,
     NcclRow,
     NcclTest,
     Speed,
@@ -20,7 +19,15 @@ from simulator.traces.readers.nccl_tests import (
     guess_collective,
     speed_of,
 )
-from simulator.traces.readers.streams import LINE_START, is_whole, json_members, log_lines, read_start
+from simulator.traces.readers.streams import (
+    LINE_START,
+    Contents,
+    contents_of,
+    is_whole,
+    json_members,
+    log_lines,
+    read_start,
+)
 
 _START = re.compile(
     rf"{LINE_START}(?:nThread\s+\d+\s+nGpus|nccl-tests version|Collective test (?:starting|concluded)|Using devices"
@@ -45,20 +52,20 @@ MAX_PROBLEMS = 100
 _JSON_START = 2**16
 _DOCUMENT = re.compile(r'\s*\{.*"(?:nccl_version|minimum_bytes|out_of_place)"\s*:', re.DOTALL)
 _HALF = 3  # time, algbw, busbw
+_OF_CPU = "that is the time of the CPU: run without -C 1"
 
 
 class _OpenTest(NcclTest):
     named: str = ""
-    hosts: dict[int, str] = field(default_factory=dict)
-    devices: dict[int, str] = field(default_factory=dict)
+    places: dict[int, tuple[str, str]] = field(default_factory=dict)  # host and device by rank
     columns: list[str] = field(default_factory=list)
-    timed: list[tuple[NcclRow, tuple[Speed, ...]]] = field(default_factory=list)
+    timed: list[NcclRow] = field(default_factory=list)
     operation: tuple[str, str] = ("", "")
     closed: bool = False
     mixed: bool = False
 
 
-def read_nccl_log(path: Path) -> NcclLog:
+def read_nccl_log(path: Path) -> Contents[NcclTest]:
     """Read a log of nccl-tests or rccl-tests, plain or gzip, with or without NCCL INFO, or the JSON of option `-J`.
 
     Formats of github.com/NVIDIA/nccl-tests 2.0 to 2.17 (doc/PERFORMANCE.md has the bandwidths). Prefixes of launchers
@@ -74,7 +81,9 @@ def read_nccl_log(path: Path) -> NcclLog:
     else:
         for number, line in log_lines(path, _START, reader.problems):
             reader.line(number, line)
-    return reader.finish()
+    reader.close("the end of the file")
+    found = contents_of(reader.tests, reader.problems, Problem(str(path), "a log of nccl-tests", "none of its tables"))
+    return replace(found, notes=tuple(reader.notes))
 
 
 def is_document(path: Path) -> bool:
@@ -95,18 +104,17 @@ class _LogReader:
     def line(self, number: int, line: str) -> None:
         self.last = number
         if (match := _NCCL.search(line)) or _VERSION.search(line):
-            if (
-                match
-                and self.test.columns
-                and not self.test.closed
-                and is_whole((line[: match.start()].split() or [""])[0])
-            ):
+            before = line[: match.start()].split() if match else []
+            if before and is_whole(before[0]) and self.test.columns and not self.test.closed:
                 self._note(number, "a whole row", line.strip())
             self._library_line(number, line)
         elif _BEGIN.match(line):
             self._begin(number, line)
         elif match := _RANK.match(line):
-            self._rank(number, match)
+            if self.test.closed:
+                self._next(number)
+            if is_whole(match[1]):
+                self._place(int(match[1]), match[2], match[3])
         elif _TABLE.match(line):
             self._heading(number, line.strip().lstrip("#").split())
         elif _END.match(line):
@@ -130,9 +138,7 @@ class _LogReader:
             elif key == "config" and isinstance(value, dict) and isinstance(value.get("devices"), list):
                 for device in (item for item in value["devices"] if isinstance(item, dict)):
                     if type(rank := device.get("rank")) is int:
-                        test.mixed |= rank in test.hosts
-                        test.hosts[rank] = str(device.get("hostname", ""))
-                        test.devices[rank] = str(device.get("device_info", ""))
+                        self._place(rank, str(device.get("hostname", "")), str(device.get("device_info", "")))
             elif key == "nccl_version" and type(value) is int:
                 test.version = _version_text(value)
             elif key in ("env", "args") and isinstance(value, list):
@@ -144,15 +150,9 @@ class _LogReader:
         if not test.timed:
             test.columns = []
 
-    def finish(self) -> NcclLog:
-        self._close("the end of the file")
-        if not self.tests and not self.problems:
-            self.problems.append(Problem(str(self.path), "a log of nccl-tests", "none of its tables"))
-        return NcclLog(tuple(self.tests), tuple(self.problems), tuple(self.notes))
-
     def _next(self, number: int, by: str = "another test") -> None:
         if self.test.columns or self.test.timed:
-            self._close(by)
+            self.close(by)
             self.test, self.program = _OpenTest(number, named=self.program, environment=dict(self.exported)), ""
 
     def _library_line(self, number: int, line: str) -> None:
@@ -171,16 +171,13 @@ class _LogReader:
         self._next(number)
         if "nThread" in line:
             # A first try that ended before its table has no say in the ranks of this one.
-            self.test.hosts, self.test.devices = {}, {}
+            self.test.places = {}
         if name := _program(line):
             self.test.named = name
 
-    def _rank(self, number: int, match: re.Match[str]) -> None:
-        if self.test.closed:
-            self._next(number)
-        if is_whole(match[1]):
-            self.test.mixed |= int(match[1]) in self.test.hosts
-            self.test.hosts[int(match[1])], self.test.devices[int(match[1])] = match[2], match[3]
+    def _place(self, rank: int, host: str, device: str) -> None:
+        self.test.mixed |= rank in self.test.places
+        self.test.places[rank] = host, device
 
     def _heading(self, number: int, columns: list[str]) -> None:
         before = self.test
@@ -189,15 +186,13 @@ class _LogReader:
                 before.mixed = True
                 return
             self._next(number, "another table")
-            for name in ("named", "hosts", "devices", "version", "network", "environment"):
+            for name in ("named", "places", "version", "network", "environment"):
                 setattr(self.test, name, getattr(before, name))
         times = [place for place, name in enumerate(columns) if name == "time"]
-        if "cputime" in columns:
-            what = "a heading with time, algbw and busbw, twice"
-            self._note(number, what, "cputime", "that is the time of the CPU: run without -C 1")
-            columns = []
-        elif len(times) != 2 or len(columns) - times[1] < _HALF or times[1] - times[0] < _HALF:
-            self._note(number, "a heading with time, algbw and busbw, twice", " ".join(columns))
+        of_cpu = "cputime" in columns
+        if of_cpu or len(times) != 2 or len(columns) - times[1] < _HALF or times[1] - times[0] < _HALF:
+            got, hint = ("cputime", _OF_CPU) if of_cpu else (" ".join(columns), "")
+            self._note(number, "a heading with time, algbw and busbw, twice", got, hint)
             columns = []
         # A time stamp is printed as a date and a time.
         self.test.columns = columns + ["clock"] * ("timestamp" in columns)
@@ -247,7 +242,7 @@ class _LogReader:
             half = entry.get(name)
             values = half if isinstance(half, dict) else {"time": "N/A"}
             if "cpu_time" in values:
-                self._note(number, "time", "cpu_time", "that is the time of the CPU: run without -C 1")
+                self._note(number, "time", "cpu_time", _OF_CPU)
                 return
             wrong = values.get("nwrong")
             cells = [str(values.get(key, "")) for key in ("time", "alg_bw", "bus_bw")]
@@ -260,40 +255,35 @@ class _LogReader:
     def _add_row(self, number: int, nbytes: int, halves: tuple[list[str], list[str]]) -> None:
         seconds, speeds = list[float | None](), list[Speed]()
         for cells, name in zip(halves, ("out of place", "in place"), strict=True):
-            made = self._timing(number, nbytes, cells, name, speeds)
-            if made is not None and math.isnan(made):
+            if cells[0] == "N/A":
+                seconds.append(None)
+                continue
+            try:
+                time, algbw, busbw = (float(cell) for cell in cells[:_HALF])
+            except ValueError:
+                self._note(number, f"numbers under time, algbw and busbw ({name})", " ".join(cells[:3]))
                 return
-            seconds.append(made)
-        self.test.timed.append((NcclRow(nbytes, seconds[0], seconds[1], number), tuple(speeds)))
+            speed = nbytes / time / 1e3 if 0 < time < math.inf else math.nan
+            if not (math.isfinite(busbw) and agree(speed, algbw)):
+                got = f"{cells[0]} us and {cells[1]} GB/s for {nbytes} B"
+                self._note(number, f"a time and a bandwidth that agree ({name})", got)
+                return
+            if len(cells) > _HALF and is_whole(cells[_HALF]) and int(cells[_HALF]) > 0:
+                self._note(number, f"no wrong results ({name})", f"{cells[3]} of them")
+                return
+            seconds.append(time * 1e-6)
+            if speed > 0:
+                speeds.append(speed_of(busbw, speed))
+        self.test.timed.append(NcclRow(nbytes, seconds[0], seconds[1], number, tuple(speeds)))
 
-    def _timing(self, number: int, nbytes: int, cells: list[str], name: str, speeds: list[Speed]) -> float | None:
-        """Seconds in one half of a row; None where it was not run, NaN where it is damaged."""
-        if cells[0] == "N/A":
-            return None
-        try:
-            time, algbw, busbw = (float(cell) for cell in cells[:_HALF])
-        except ValueError:
-            self._note(number, f"numbers under time, algbw and busbw ({name})", " ".join(cells[:3]))
-            return math.nan
-        speed = nbytes / time / 1e3 if 0 < time < math.inf else math.nan
-        if not (math.isfinite(busbw) and agree(speed, algbw)):
-            got = f"{cells[0]} us and {cells[1]} GB/s for {nbytes} B"
-            self._note(number, f"a time and a bandwidth that agree ({name})", got)
-            return math.nan
-        if len(cells) > _HALF and is_whole(cells[_HALF]) and int(cells[_HALF]) > 0:
-            self._note(number, f"no wrong results ({name})", f"{cells[3]} of them")
-            return math.nan
-        if speed > 0:
-            speeds.append(speed_of(busbw, speed))
-        return time * 1e-6
-
-    def _close(self, by: str) -> None:
+    def close(self, by: str) -> None:
+        """End the test that is open; `by` what comes instead of the end of its table."""
         test = self.test
         if not test.columns:
             return
         if not test.closed:
             self._note(self.last, "the line `# Avg bus bandwidth` at the end of a table", by)
-        ranks = len(test.hosts)
+        ranks = len(test.places)
         if test.mixed or ranks == 1:
             got = "the lists and tables of several processes, mixed" if test.mixed else "a table of one rank"
             hint = "each process ran alone: build nccl-tests with MPI=1 MPI_HOME=..., and start it with mpirun or srun"
@@ -303,15 +293,14 @@ class _LogReader:
         if not name:
             return
         rows = []
-        for row, speeds in test.timed:
-            odd = [speed for speed in speeds if not fits(name, ranks, speed)]
-            if odd:
-                what = f"busbw / algbw of {name}, as in the other rows"
-                self._note(row.line, what, f"{odd[0].ratio:.3g}")
+        for row in test.timed:
+            if odd := [speed for speed in row.speeds if not fits(name, ranks, speed)]:
+                self._note(row.line, f"busbw / algbw of {name}, as in the other rows", f"{odd[0].ratio:.3g}")
             else:
                 rows.append(row)
-        test.collective, test.ranks, test.nodes = name, ranks, len(set(test.hosts.values()))
-        test.gpus, test.rows = tuple(dict.fromkeys(test.devices.values())), tuple(rows)
+        hosts, devices = (dict.fromkeys(place[part] for place in test.places.values()) for part in (0, 1))
+        test.collective, test.ranks, test.nodes = name, ranks, len(hosts)
+        test.gpus, test.rows = tuple(devices), tuple(rows)
         self.tests.append(test)
 
     def _collective(self, test: _OpenTest, ranks: int) -> str:
@@ -320,7 +309,7 @@ class _LogReader:
         if test.named and name == UNKNOWN:
             self._note(test.line, "a collective of NCCL", f"{test.named}_perf", "its table is left out")
             return ""
-        shown = max((speed for _, speeds in test.timed for speed in speeds), key=lambda one: one.bus, default=None)
+        shown = max((speed for row in test.timed for speed in row.speeds), key=lambda one: one.bus, default=None)
         if shown is None or not shown.bus:
             return name
         if name != UNKNOWN and fits(name, ranks, shown):

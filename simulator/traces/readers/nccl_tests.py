@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from simulator.errors import Problem
 from simulator.records import Record, Struct, field
 from simulator.traces.readers.collective_names import UNKNOWN
 from simulator.traces.readers.streams import is_whole
@@ -57,12 +56,13 @@ _SILENT = re.compile(r".*_(?:DEBUG|DUMP|LOG).*")
 
 
 class NcclRow(Record):
-    """One size: bytes of the whole payload, and seconds out of place and in place (None where not run)."""
+    """One size: bytes of the whole payload, seconds out of place and in place (None where not run), and its speeds."""
 
     nbytes: int
     out_of_place: float | None
     in_place: float | None
     line: int
+    speeds: tuple[Speed, ...] = ()
 
 
 class NcclTest(Struct):
@@ -100,11 +100,3 @@ class NcclTest(Struct):
         if int(threshold) == 0:
             return "ring"
         return "double_binary_tree" if sizes and max(sizes) <= int(threshold) else "nccl"
-
-
-class NcclLog(Record):
-    """The tests of a file, a problem for every damaged row or table, and notes on what its lines do not say."""
-
-    tests: tuple[NcclTest, ...]
-    problems: tuple[Problem, ...]
-    notes: tuple[str, ...] = ()

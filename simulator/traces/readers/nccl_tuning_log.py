@@ -9,7 +9,7 @@ from pathlib import Path
 from simulator.errors import Problem, format_value
 from simulator.records import Record
 from simulator.traces.readers.collective_names import collective_named
-from simulator.traces.readers.streams import is_whole, numbered_lines
+from simulator.traces.readers.streams import Contents, contents_of, is_whole, numbered_lines
 
 MAX_PROBLEMS = 100
 """Problems after which the rest of a file is not read."""
@@ -46,15 +46,7 @@ class TuningChoice(Record):
     channels: int | None
 
 
-class TuningLog(Record):
-    """Cells of every table and choices of every call, in the order of the file, and what could not be read."""
-
-    cells: tuple[TuningCell, ...]
-    choices: tuple[TuningChoice, ...]
-    problems: tuple[Problem, ...]
-
-
-def read_nccl_tuning(path: Path) -> TuningLog:
+def read_nccl_tuning(path: Path) -> Contents[TuningCell | TuningChoice]:
     """Read the lines that NCCL 2.7 to 2.27 writes with NCCL_DEBUG=INFO and TUNING among NCCL_DEBUG_SUBSYS.
 
     A table has one heading (`Latency/AlgBw | Tree/ LL | ...`, before 2.14) or two (`Algorithm | ...` above
@@ -62,8 +54,7 @@ def read_nccl_tuning(path: Path) -> TuningLog:
     problem with file and line. Raises InputError where the file can't be read.
     """
     problems: list[Problem] = []
-    cells: list[TuningCell] = []
-    choices: list[TuningChoice] = []
+    parts: list[TuningCell | TuningChoice] = []
     heading, columns = list[str](), list[tuple[str, str]]()
     for number, line in numbered_lines(path, problems):
         found = _BODY.search(line)
@@ -87,13 +78,11 @@ def read_nccl_tuning(path: Path) -> TuningLog:
             if isinstance(made, str):
                 problems.append(Problem(f"{path}:{number}", made, format_value(found[1].strip())))
             else:
-                cells += made
+                parts += made
         elif choice := _CHOICE.search(found[1]):
-            choices.append(_choice(choice))
-    if not cells and not choices and not problems:
-        hint = "set NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=INIT,ENV,TUNING"
-        problems.append(Problem(str(path), "NCCL's TUNING tables", "none of their lines", hint))
-    return TuningLog(tuple(cells), tuple(choices), tuple(problems))
+            parts.append(_choice(choice))
+    hint = "set NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=INIT,ENV,TUNING"
+    return contents_of(parts, problems, Problem(str(path), "NCCL's TUNING tables", "none of their lines", hint))
 
 
 def _cells(primitive: str, texts: list[str], columns: list[tuple[str, str]]) -> list[TuningCell] | str:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from simulator.errors import Problem, format_value
 from simulator.records import Record
-from simulator.traces.readers.streams import LINE_START, is_whole, log_lines, number_or_nan
+from simulator.traces.readers.collective_names import collective_named
+from simulator.traces.readers.streams import LINE_START, Contents, contents_of, is_whole, log_lines, number_or_nan
 
 MAX_PROBLEMS = 100
 """Problems after which the rest of a file is not read."""
@@ -18,23 +19,14 @@ _HEADING = re.compile(r"\s*(?:#+\s*)?Size\b(?=.*[A-Za-z])")
 _LATENCY = re.compile(r"(?:Avg )?Latency\s*\(us\)")
 _VALIDATION = "Validation"
 _LIBRARY = re.compile(r"(?:mpi|nccl|rccl|xccl|hccl)(?:-\w+)*\s+|(?:mpi)?\d+d?\s+")
-_PRIMITIVES = {
-    "allreduce": "all_reduce",
-    "allgather": "all_gather",
-    "reduce_scatter": "reduce_scatter",
-    "reduce-scatter": "reduce_scatter",
-    "broadcast": "broadcast",
-    "bcast": "broadcast",
-    "all-to-all personalized exchange": "all_to_all",
-    "alltoall": "all_to_all",
-    "gather": "gather",
-    "scatter": "scatter",
-    "reduce": "reduce",
-    "": "point_to_point",
-}
-"""Collectives by the titles of their benchmarks without library, `Latency Test` and version."""
+_OTHERS = {"bcast": "broadcast", "all-to-all personalized exchange": "all_to_all", "": "point_to_point"}
+"""Titles without library, `Latency Test` and version that name a collective in a way of their own."""
+_PRIMITIVES = (
+    *("all_gather", "all_reduce", "all_to_all", "broadcast", "gather", "point_to_point"),
+    *("reduce", "reduce_scatter", "scatter"),
+)
 _PARTS = ("all_gather", "all_to_all", "gather", "scatter")
-_KINDS = f"a benchmark of {', '.join(sorted({name.replace('_', ' ') for name in _PRIMITIVES.values()}))}"
+_KINDS = f"a benchmark of {', '.join(name.replace('_', ' ') for name in _PRIMITIVES)}"
 
 
 class OsuRow(Record):
@@ -61,21 +53,16 @@ class OsuTable(Record):
         calls, and of several pairs at once measure something else.
         """
         name = _LIBRARY.sub("", self.test.lower(), count=1)
-        return _PRIMITIVES.get(name.removesuffix("test").rstrip().removesuffix("latency").rstrip(), "")
+        name = name.removesuffix("test").rstrip().removesuffix("latency").rstrip()
+        named = _OTHERS.get(name) or collective_named(name.replace("-", "_"))
+        return named if named in _PRIMITIVES else ""
 
     def payload(self, nbytes: int, workers: int) -> int:
         """Bytes of the whole payload: OSU gives what each rank sends to one other, or keeps of a gather or scatter."""
         return nbytes * workers if self.primitive in _PARTS else nbytes
 
 
-class OsuFile(Record):
-    """The tables of a file, and a problem for every damaged row."""
-
-    tables: tuple[OsuTable, ...]
-    problems: tuple[Problem, ...]
-
-
-def read_osu(path: Path) -> OsuFile:
+def read_osu(path: Path) -> Contents[OsuTable]:
     """Read the output of OSU micro-benchmarks (mvapich.cse.ohio-state.edu/benchmarks, 3 to 7), several in one file.
 
     Prefixes of launchers and collectors of logs do not matter. Rows must have the columns of their heading, of which
@@ -117,9 +104,7 @@ def read_osu(path: Path) -> OsuFile:
             else:
                 problems.append(Problem(f"{path}:{number}", row, format_value(line.strip())))
     close()
-    if not tables and not problems:
-        problems.append(Problem(str(path), "output of an OSU benchmark", "none of its tables"))
-    return OsuFile(tuple(tables), tuple(problems))
+    return contents_of(tables, problems, Problem(str(path), "output of an OSU benchmark", "none of its tables"))
 
 
 def _row(cells: list[str], columns: list[str], line: int) -> OsuRow | str:

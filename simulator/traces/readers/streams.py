@@ -8,12 +8,14 @@ import json
 import math
 import re
 import zlib
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Generic, TextIO, TypeVar
 
 from simulator.errors import InputError, Problem, format_value
 from simulator.loading.documents import unreadable_file_error
+from simulator.records import Record
 
 CHUNK = 2**20
 MAX_VALUE = 2**24
@@ -35,6 +37,23 @@ _LONGEST_LINE = 4096
 _MESSAGES = ("log", "MESSAGE", "message", "msg", "textPayload")
 _MOST_SHAPES = 20
 _BROKEN = (EOFError, gzip.BadGzipFile, zlib.error)
+
+
+Part = TypeVar("Part")
+
+
+class Contents(Record, Generic[Part]):
+    """What a file of another tool holds, a problem for every damaged place, and notes on what it does not say."""
+
+    parts: tuple[Part, ...]
+    problems: tuple[Problem, ...]
+    notes: tuple[str, ...] = ()
+
+
+def contents_of(parts: Iterable[Part], problems: Iterable[Problem], nothing: Problem) -> Contents[Part]:
+    """The contents of a file, with the problem `nothing` where there are neither parts nor problems."""
+    made, wrong = tuple(parts), tuple(problems)
+    return Contents(made, wrong if made or wrong else (nothing,))
 
 
 class _Unpacked(gzip.GzipFile):
@@ -67,20 +86,13 @@ def open_text(path: Path) -> TextIO:
         with path.open("rb") as file:
             start = file.read(2)
         if start == b"\x1f\x8b":
-            with _Unpacked(path) as unpacked:
-                start = _first_two(unpacked)
+            start = b""
+            with _Unpacked(path) as unpacked, suppress(*_BROKEN):  # who reads the lines says where it is damaged
+                start = unpacked.read1(2)
             return io.TextIOWrapper(_Unpacked(path), encoding=_encoding(start), errors="replace")
         return path.open(encoding=_encoding(start), errors="replace")
     except OSError as error:
         raise unreadable_file_error(path, error) from None
-
-
-def _first_two(unpacked: gzip.GzipFile) -> bytes:
-    """The first bytes of a gzip file; none where it is damaged, which its reader says with the line."""
-    try:
-        return unpacked.read1(2)
-    except _BROKEN:
-        return b""
 
 
 def _encoding(start: bytes) -> str:
@@ -176,16 +188,10 @@ def number_or_nan(text: str) -> float:
 class JsonReader:
     """Reads JSON values from a file, with one chunk and one value in memory at a time."""
 
-    def __init__(self, path: Path) -> None:
-        self.path, self._file, self._text, self._at, self._line = path, open_text(path), "", 0, 1
+    def __init__(self, path: Path, file: TextIO) -> None:
+        self.path, self._file, self._text, self._at, self._line = path, file, "", 0, 1
         self._decoder = json.JSONDecoder(strict=False)
         self._ended = False
-
-    def __enter__(self) -> JsonReader:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
 
     @property
     def place(self) -> str:
@@ -248,12 +254,10 @@ def json_members(path: Path, streamed: Container[str], problems: list[Problem]) 
     Items of a bare array, and values that follow the first object, come under the empty key. Damage ends the
     iteration, and its place is added to `problems`.
     """
-    with JsonReader(path) as reader:
+    with open_text(path) as file:
+        reader = JsonReader(path, file)
         try:
-            if reader.peek() == "[":
-                yield from _items(reader, "")
-            else:
-                yield from _members(reader, streamed)
+            yield from _members(reader, streamed)
             while reader.peek():
                 yield "", reader.value()
         except InputError as error:
@@ -261,29 +265,22 @@ def json_members(path: Path, streamed: Container[str], problems: list[Problem]) 
 
 
 def _members(reader: JsonReader, streamed: Container[str]) -> Iterator[tuple[str, Any]]:
-    for _ in _parts(reader, "{", "}"):
-        key = reader.value()
-        if not isinstance(key, str):
-            raise InputError(Problem(reader.place, "a name in quotes", format_value(key)))
-        reader.take(":")
-        if key in streamed and reader.peek() == "[":
-            yield from _items(reader, key)
-        else:
-            yield key, reader.value()
-
-
-def _items(reader: JsonReader, key: str) -> Iterator[tuple[str, Any]]:
-    for _ in _parts(reader, "[", "]"):
-        yield key, reader.value()
-
-
-def _parts(reader: JsonReader, begin: str, end: str) -> Iterator[None]:
-    """Once for each part between two brackets, which is read meanwhile."""
+    """What stands between two brackets, item by item; of an array, under the empty key."""
+    begin, end = "[]" if reader.peek() == "[" else "{}"
     reader.take(begin)
     if reader.peek() == end:
         reader.take(end)
         return
     while True:
-        yield
+        key = ""
+        if begin == "{":
+            key = reader.value()
+            if not isinstance(key, str):
+                raise InputError(Problem(reader.place, "a name in quotes", format_value(key)))
+            reader.take(":")
+        if key in streamed and reader.peek() == "[":
+            yield from ((key, item) for _, item in _members(reader, ()))
+        else:
+            yield key, reader.value()
         if reader.take(f",{end}") == end:
             return

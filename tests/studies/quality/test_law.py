@@ -66,10 +66,10 @@ def test_few_settings_have_no_law():
     assert fit_law(LawPoints(made.settings[:4], made.logs[:4], made.own[:4])) is None
 
 
-@pytest.mark.parametrize("term", ["batch", "delay", "power", "workers"])
-def test_a_term_needs_settings_that_differ_in_it(term):
+@pytest.mark.parametrize("factor", "bcpw")
+def test_a_factor_needs_settings_that_differ_in_its_axis(factor):
     alike = LawPoints((GRID[0],) * 6, (5.0,) * 6, (True,) * 6)
-    form = LawForm(**{term: True})
+    form = LawForm(factor)
     assert left_out_errors(form, points(delayed)) is not None and left_out_errors(form, alike) is None
 
 
@@ -82,8 +82,9 @@ def study(tmp_path_factory):
 
 def test_trainings_are_predicted_between_settings(study):
     setting = next(each for each in study.groups if each.recipe.kind == "topk")
-    steps = study.steps(replace(setting, density=0.005, workers=4, batch_size=8))
-    assert steps.setting not in study.typical
+    between = replace(setting, density=0.005, workers=4, batch_size=8)
+    steps = study.steps(between)
+    assert between not in study.typical
     assert math.exp(steps.low) <= 80 * (1 + 8 / 32 + 2e-3 * 199) <= math.exp(steps.high)
     rows = leave_out(study, setting.recipe)
     assert len(rows) >= 6 and np.median([abs(math.log(row.factor)) for row in rows]) < math.log(1.15)

@@ -9,15 +9,20 @@ from simulator.studies.quality.observations import Target, read_observations, re
 LOSS = Target("loss", 0.5)
 
 
+def observations(place, target):
+    """Those of all settings, one after the other."""
+    return [item for items in read_observations(place, target).values() for item in items]
+
+
 def test_a_table_of_steps_says_the_same_as_the_folder(tmp_path):
     methods = [DENSE, TOPK, RANDOMK, {"kind": "topk", "density": 0.1, "granularity": "model"}]
-    made = read_observations(str(write_study(tmp_path / "study", methods, seeds=2)), LOSS)
+    made = observations(str(write_study(tmp_path / "study", methods, seeds=2)), LOSS)
     assert len(made) == 8
     known = {"dense", "topk 0.01", "randomk 0.01", "topk 0.1 granularity=model"}
     assert {item.setting.method for item in made} == known
     assert all(item.steps is None for item in made if item.setting.recipe.kind == "randomk")
     assert write_table(tmp_path / "steps.csv", made) == 8
-    again = read_observations(str(tmp_path / "steps.csv"), LOSS)
+    again = observations(str(tmp_path / "steps.csv"), LOSS)
     assert [(item.setting, item.seed, item.tuning, item.iterations) for item in again] == [
         (item.setting, item.seed, item.tuning, item.iterations) for item in made
     ]
@@ -29,10 +34,10 @@ def test_every_setting_counts_with_its_best_learning_rate(tmp_path):
     write_training(tmp_path / "slow", DENSE | {}, seed=1)
     write_training(tmp_path / "best", TOPK, workers=8, seed=1, learning_rate=0.4)
     curve = (tmp_path / "slow" / "curve.csv").read_text()
-    found = {item.tuning[0]: item for item in read_observations(str(tmp_path), LOSS)}
+    found = {item.tuning[0]: item for item in observations(str(tmp_path), LOSS)}
     assert set(found) == {0.1}  # equally fast: the smaller one
     (tmp_path / "fast" / "curve.csv").write_text(curve.replace(",,", ",,").split("\n", 1)[0] + "\n" + _flat(400))
-    found = {item.setting.recipe.kind: item for item in read_observations(str(tmp_path), LOSS)}
+    found = {item.setting.recipe.kind: item for item in observations(str(tmp_path), LOSS)}
     assert found["topk"].tuning[:2] == (0.4, 0.9)
 
 
@@ -43,27 +48,27 @@ def _flat(iterations):
 def test_damaged_tables_are_named_by_line(tmp_path):
     folder = write_study(tmp_path / "study", [DENSE, TOPK], seeds=1)
     path = tmp_path / "steps.csv"
-    write_table(path, read_observations(str(folder), LOSS))
+    write_table(path, observations(str(folder), LOSS))
     text = path.read_text()
     path.write_text(text.replace("381", "many", 1).replace('""topk""', '""topkk""'))
     with pytest.raises(InputError) as error:
-        read_observations(str(path), LOSS)
+        observations(str(path), LOSS)
     assert "steps.csv:2: iterations_run" in str(error.value) and "did you mean 'topk'" in str(error.value)
     path.write_text(text)
     with pytest.raises(InputError, match=r"rows with the target loss 0\.1, got 'loss 0\.5'"):
-        read_observations(str(path), Target("loss", 0.1))
+        observations(str(path), Target("loss", 0.1))
 
 
 def test_a_table_keeps_other_targets(tmp_path):
     folder, path = write_study(tmp_path / "study", [DENSE, TOPK], seeds=1), tmp_path / "steps.csv"
     early = Target("loss", 1.0)
     for target in (LOSS, early, LOSS):
-        write_table(path, read_observations(str(folder), target))
+        write_table(path, observations(str(folder), target))
     assert len(read_table(path)) == 4
-    steps = [[item.steps for item in read_observations(str(path), target)] for target in (early, LOSS)]
+    steps = [[item.steps for item in observations(str(path), target)] for target in (early, LOSS)]
     assert all(one < other for one, other in zip(*steps, strict=True))
 
 
 def test_an_empty_folder_is_named(tmp_path):
     with pytest.raises(InputError, match=r"a folder with trainings, each with training\.yaml"):
-        read_observations(str(tmp_path), LOSS)
+        observations(str(tmp_path), LOSS)

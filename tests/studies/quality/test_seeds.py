@@ -6,12 +6,17 @@ import numpy as np
 import pytest
 
 from simulator.errors import InputError
+from simulator.models.groups import group_by
 from simulator.studies.quality.observations import Observation, Target
-from simulator.studies.quality.study import Noise, by_setting, noise_of, typical_steps
+from simulator.studies.quality.study import Noise, noise_of, typical_steps
 from simulator.trainings.runs import Recipe, Setting
 
 RECIPE = Recipe("made", 10, "topk", "{}", True, 1, "fp32")
 TRUTH, NOISE = 5.0, 0.2
+
+
+def by_setting(observations):
+    return dict(sorted(group_by(observations, lambda item: item.setting).items()))
 
 
 def observed(logs, workers=4, limit=10**6):

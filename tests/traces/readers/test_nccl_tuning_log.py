@@ -3,7 +3,7 @@
 import pytest
 from synthetic_logs import write
 
-from simulator.traces.readers.nccl_tuning_log import read_nccl_tuning
+from simulator.traces.readers.nccl_tuning_log import TuningCell, read_nccl_tuning
 
 NEW = """\
 n1:1:2 [0] NCCL INFO   Algorithm | Tree | Ring |
@@ -30,15 +30,15 @@ def read(tmp_path, text):
 
 def test_a_table_with_two_headings(tmp_path):
     log = read(tmp_path, NEW)
-    assert log.problems == () and len(log.cells) == 12
-    cell = log.cells[-1]
+    assert log.problems == () and len(log.parts) == 12
+    cell = log.parts[-1]
     assert (cell.primitive, cell.algorithm, cell.protocol) == ("all_reduce", "ring", "simple")
     assert (cell.latency, cell.bandwidth) == pytest.approx((120e-6, 11e9))
 
 
 def test_a_table_with_one_heading(tmp_path):
     log = read(tmp_path, OLD)
-    assert [(cell.algorithm, cell.protocol) for cell in log.cells] == [
+    assert [(cell.algorithm, cell.protocol) for cell in log.parts] == [
         ("tree", "ll"),
         ("tree", "ll128"),
         ("tree", "simple"),
@@ -47,7 +47,7 @@ def test_a_table_with_one_heading(tmp_path):
 
 
 def test_choices_by_number_and_by_name(tmp_path):
-    first, second, third = read(tmp_path, CHOICES).choices
+    first, second, third = read(tmp_path, CHOICES).parts
     assert (first.primitive, first.nbytes, first.algorithm, first.protocol) == ("", 4096, "ring", "ll")
     assert first.seconds == pytest.approx(23.4e-6)
     assert (second.algorithm, second.protocol, second.channels) == ("nvls_tree", "simple", 16)
@@ -59,7 +59,7 @@ def test_a_damaged_row_is_named_with_its_line(tmp_path, damage):
     log = read(tmp_path, NEW.replace(*damage))
     (problem,) = log.problems
     assert problem.where.endswith("nccl.txt:4")
-    assert len(log.cells) == 6
+    assert len(log.parts) == 6
 
 
 def test_a_log_without_tables_says_what_to_set(tmp_path):
@@ -68,4 +68,5 @@ def test_a_log_without_tables_says_what_to_set(tmp_path):
 
 def test_after_a_hundred_problems_the_rest_is_not_looked_at(tmp_path):
     log = read(tmp_path, NEW + "n1:1:2 [0] NCCL INFO   AllReduce | 25.2/   1.5 |\n" * 150 + CHOICES)
-    assert (len(log.problems), len(log.cells), log.choices) == (100, 12, ())
+    assert (len(log.problems), len(log.parts)) == (100, 12)
+    assert {type(part) for part in log.parts} == {TuningCell}

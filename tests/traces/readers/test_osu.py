@@ -40,15 +40,15 @@ def read(tmp_path, text):
 def test_several_tables_of_one_file(tmp_path):
     file = read(tmp_path, PLAIN + FULL + POINT)
     assert file.problems == ()
-    assert [table.primitive for table in file.tables] == ["all_reduce", "all_gather", "point_to_point"]
-    assert [table.version for table in file.tables] == ["5.6.2", "", "7.0"]
-    assert [row.seconds for row in file.tables[0].rows] == pytest.approx([10.21e-6, 20.5e-6, 1.1e-3])
-    assert [row.seconds for row in file.tables[1].rows] == pytest.approx([3e-6, 5e-6])
-    assert [row.nbytes for row in file.tables[2].rows] == [0, 8]
+    assert [table.primitive for table in file.parts] == ["all_reduce", "all_gather", "point_to_point"]
+    assert [table.version for table in file.parts] == ["5.6.2", "", "7.0"]
+    assert [row.seconds for row in file.parts[0].rows] == pytest.approx([10.21e-6, 20.5e-6, 1.1e-3])
+    assert [row.seconds for row in file.parts[1].rows] == pytest.approx([3e-6, 5e-6])
+    assert [row.nbytes for row in file.parts[2].rows] == [0, 8]
 
 
 def test_a_gathers_payload_is_that_of_all_ranks(tmp_path):
-    gather, reduce = read(tmp_path, FULL + PLAIN).tables
+    gather, reduce = read(tmp_path, FULL + PLAIN).parts
     assert (gather.payload(64, 16), reduce.payload(1024, 16)) == (1024, 1024)
 
 
@@ -67,12 +67,12 @@ def test_a_damaged_row_is_named_with_its_line(tmp_path, row, expected):
     file = read(tmp_path, PLAIN + row + "\n")
     (problem,) = file.problems
     assert problem.where.endswith("osu.txt:7") and expected in problem.expected
-    assert len(file.tables[0].rows) == 3
+    assert len(file.parts[0].rows) == 3
 
 
 def test_bandwidths_give_no_seconds(tmp_path):
     file = read(tmp_path, "# OSU MPI Bandwidth Test v5.3\n# Size      Bandwidth (MB/s)\n1   2.0\n")
-    assert file.tables == () and file.problems[0].got == "MPI Bandwidth Test"
+    assert file.parts == () and file.problems[0].got == "MPI Bandwidth Test"
 
 
 def test_other_text_has_no_tables(tmp_path):
@@ -81,7 +81,7 @@ def test_other_text_has_no_tables(tmp_path):
 
 def test_after_a_hundred_problems_the_rest_is_not_looked_at(tmp_path):
     file = read(tmp_path, PLAIN + "2048 fast\n" * 150 + FULL)
-    assert (len(file.problems), [table.test for table in file.tables]) == (100, ["MPI Allreduce Latency Test"])
+    assert (len(file.problems), [table.test for table in file.parts]) == (100, ["MPI Allreduce Latency Test"])
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_after_a_hundred_problems_the_rest_is_not_looked_at(tmp_path):
     ],
 )
 def test_a_benchmark_is_known_by_its_whole_title(tmp_path, title, primitive, payload):
-    (table,) = read(tmp_path, f"# OSU {title} v7.4\n# Datatype: MPI_CHAR.\n# Size  Avg Latency(us)\n512  9.5\n").tables
+    (table,) = read(tmp_path, f"# OSU {title} v7.4\n# Datatype: MPI_CHAR.\n# Size  Avg Latency(us)\n512  9.5\n").parts
     assert (table.primitive, table.payload(512, 8)) == (primitive, payload)
 
 
@@ -114,16 +114,16 @@ def test_a_benchmark_is_known_by_its_whole_title(tmp_path, title, primitive, pay
 )
 def test_other_benchmarks_are_refused_by_name_and_the_next_table_is_read(tmp_path, title):
     file = read(tmp_path, f"# OSU {title} v7.4\n# Size  Avg Latency(us)\n512  9.5\n" + PLAIN)
-    assert [table.primitive for table in file.tables] == ["all_reduce"]
+    assert [table.primitive for table in file.parts] == ["all_reduce"]
     assert [problem.got for problem in file.problems] == [title]
 
 
 def test_percentiles_are_passed_over_and_failed_validations_named(tmp_path):
     file = read(tmp_path, WIDE)
-    assert [(row.nbytes, row.seconds) for row in file.tables[0].rows] == [(64, pytest.approx(5e-6))]
+    assert [(row.nbytes, row.seconds) for row in file.parts[0].rows] == [(64, pytest.approx(5e-6))]
     assert file.problems[0].expected == "a result that passed its validation"
 
 
 def test_prefixes_and_lost_signs_do_not_matter(tmp_path):
     bare = "".join(f"12: {line.replace('# ', '')}\n" for line in FULL.splitlines())
-    assert read(tmp_path, bare).tables[0].rows == read(tmp_path, FULL).tables[0].rows
+    assert read(tmp_path, bare).parts[0].rows == read(tmp_path, FULL).parts[0].rows

@@ -10,7 +10,7 @@ import numpy as np
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
-from simulator.models.precision import FP32_BYTES, NumberFormat
+from simulator.models.precision import NumberFormat
 from simulator.models.timeline import merge_intervals
 from simulator.records import Struct, replace
 from simulator.traces.readers.kineto.events import (
@@ -29,7 +29,11 @@ Table = dict[int, tuple[Floats, Floats]]
 
 
 class Launches:
-    """Kernels (start, end, length) and copies (bytes) in the order of their launch, per host thread."""
+    """What host threads launched, and what they launched it in.
+
+    `kernels` (start, end, length) and `copies` (bytes) are in the order of their launch, per host thread. `first`:
+    forward operations by sequence number. `filled`: when DDP copied into gradients, and how many bytes.
+    """
 
     def __init__(self, events: Events) -> None:
         self._calls = events.calls[np.argsort(events.calls["id"], kind="stable")]
@@ -38,6 +42,19 @@ class Launches:
         start, length = kernels["start"], kernels["length"]
         self.kernels = self._table(kernels["id"], np.stack([start, start + length, length], axis=1))
         self.copies = self._table(copies["id"], copies["bytes"][:, None])
+        self.first = dict[int, Operation]()
+        # Operations without a gradient have the number of the next one that has: the last one counts, with all that it
+        # is a part of.
+        for item in sorted(events.operations, key=lambda item: (item.start, -item.end)):
+            known = self.first.get(item.sequence)
+            inside = known is not None and item.thread == known.thread and item.end <= known.end
+            if item.sequence >= 0 and not item.backward and not inside:
+                self.first[item.sequence] = item
+        self.filled = sorted(
+            (item.start, int(rows[0, 0]))
+            for item in events.operations
+            if item.name == TO_GRADIENT and len(rows := launched(self.copies, item.thread, item.start, item.end))
+        )
 
     def launch(self, ids: Ints) -> tuple[Ints, Floats]:
         """Host thread (-1: not in the trace) and time of launches by correlation id, both (m,)."""
@@ -55,6 +72,30 @@ class Launches:
             mine = mine[np.argsort(times[mine], kind="stable")]
             made[thread] = times[mine], rows[mine]
         return made
+
+    def operations(self, sequences: Iterable[int], begin: float, backward: float) -> list[Operation]:
+        """The forward operations of these numbers that started from `begin` on and before the backward pass."""
+        mine = [self.first[number] for number in set(sequences) if number in self.first]
+        return sorted((item for item in mine if begin <= item.start < backward), key=lambda item: item.start)
+
+    def complete(self, found: list[Gradient], itemsize: int) -> None:
+        """Add to the gradients of a pass their times, and the sizes of DDP's copies where shapes were not recorded.
+
+        `itemsize`: bytes of an element that is copied.
+        """
+        backward = found[0].node.start
+        copied = self.filled[bisect_right(self.filled, (found[-1].node.start, 0)) :][: len(found)]
+        if not all(item.numel for item in found) and len(copied) == len(found):
+            for item, (_, nbytes) in zip(found, copied, strict=True):
+                item.numel = nbytes // itemsize
+        # A forward operation has what was launched up to the next one with parameters, or to the backward pass.
+        order, forward = self.operations((item.node.sequence for item in found), -math.inf, backward), {}
+        for operation, stop in zip(order, [*(item.start for item in order[1:]), backward], strict=False):
+            kernels = launched(self.kernels, operation.thread, operation.start, np.nextafter(stop, -math.inf))
+            forward[operation.sequence] = float(kernels[:, 2].sum()) * 1e-6
+        for item in found:
+            item.ready = (item.end - found[0].first) * 1e-6
+            item.forward = forward.pop(item.node.sequence, 0.0)
 
 
 def launched(table: Table, thread: int, start: float, end: float) -> Floats:
@@ -119,46 +160,56 @@ class GpuActivity:
         self.own = self.running + gap - self.exposed - late
 
 
-class HostWaits:
-    """When the host waited for the GPU, in microseconds.
+def host_waits(events: Events, gpu: GpuActivity) -> tuple[Covered, Floats]:
+    """When the host waited for the GPU, and the ends of waits after which it had done all that it was given, (m,).
 
     It waits in calls that synchronise, and in those that hand over work where they take much longer than usual, since
-    the queue is full or memory that is not pinned is copied. `waits` covers these times; `emptied` (m,) are the ends of
-    those after which the GPU had done all that it had been given.
+    the queue is full or memory that is not pinned is copied.
     """
-
-    def __init__(self, events: Events, gpu: GpuActivity) -> None:
-        calls, work = events.calls, events.work
-        kind, start = calls["kind"], calls["start"]
-        end = start + calls["length"]
-        by_launch = np.argsort(gpu.launch, kind="stable")
-        queued = np.searchsorted(gpu.launch[by_launch], start) - np.searchsorted(np.sort(gpu.start), start)
-        # Where the queue is full, most calls wait: what is usual shows while at most half of it is used.
-        issues = (end - start)[(kind == ISSUE) & (queued <= queued.max(initial=0) / 2)]
-        usual = float(np.quantile(issues, 0.25)) if len(issues) else 0.0
-        mine = np.isin(calls["thread"], gpu.threads)
-        blocked = mine & (kind == ISSUE) & (end - start > BLOCKED * usual)
-        waiting = mine & (kind == WAIT)
-        since = np.where(waiting, start, start + usual)
-        self.waits = covered(map(tuple, np.stack([since, end], axis=1)[blocked | waiting].tolist()))
-        pageable = work["id"][work["pageable"] & (work["id"] >= 0)]
-        stops = waiting | (mine & np.isin(calls["id"], pageable))
-        ends = np.concatenate([[np.inf], np.maximum.accumulate(gpu.end[by_launch])])
-        done = ends[np.searchsorted(gpu.launch[by_launch], start[stops], side="right")]
-        self.emptied = np.sort(end[stops][done <= end[stops]])
+    calls, work = events.calls, events.work
+    kind, start = calls["kind"], calls["start"]
+    end = start + calls["length"]
+    by_launch = np.argsort(gpu.launch, kind="stable")
+    queued = np.searchsorted(gpu.launch[by_launch], start) - np.searchsorted(np.sort(gpu.start), start)
+    # Where the queue is full, most calls wait: what is usual shows while at most half of it is used.
+    issues = (end - start)[(kind == ISSUE) & (queued <= queued.max(initial=0) / 2)]
+    usual = float(np.quantile(issues, 0.25)) if len(issues) else 0.0
+    mine = np.isin(calls["thread"], gpu.threads)
+    blocked = mine & (kind == ISSUE) & (end - start > BLOCKED * usual)
+    waiting = mine & (kind == WAIT)
+    since = np.where(waiting, start, start + usual)
+    waits = covered(map(tuple, np.stack([since, end], axis=1)[blocked | waiting].tolist()))
+    pageable = work["id"][work["pageable"] & (work["id"] >= 0)]
+    stops = waiting | (mine & np.isin(calls["id"], pageable))
+    ends = np.concatenate([[np.inf], np.maximum.accumulate(gpu.end[by_launch])])
+    done = ends[np.searchsorted(gpu.launch[by_launch], start[stops], side="right")]
+    return waits, np.sort(end[stops][done <= end[stops]])
 
 
-class FoundGradient(Struct):
-    """One gradient: its node, when the node's first kernel started and its last one ended (us), its size and format."""
+class Gradient(Struct):
+    """The gradient of one parameter tensor in one backward pass.
+
+    `node`: the autograd node, whose first kernel started at `first` and whose last one ended at `end` (us). `numel`: 0
+    where the trace has no sizes. `ready`: seconds to `end` from the start of the pass's first kernel of a node with
+    parameters. `forward`: GPU seconds of the forward operation of the same number and of what follows it without
+    parameters; the first tensor of a node has all of it.
+    """
 
     node: Operation
     first: float
     end: float
-    numel: int
+    numel: int = 0
     format: NumberFormat | None = None
+    ready: float = 0.0
+    forward: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """The name of the node."""
+        return self.node.name.removeprefix(EVALUATE)
 
 
-def find_passes(events: Events, launches: Launches) -> list[list[FoundGradient]]:
+def find_passes(events: Events, launches: Launches) -> list[list[Gradient]]:
     """The gradients of every backward pass: by profiler step, or without steps by rises of the sequence number."""
     outer = any(item.name.startswith(EVALUATE) for item in events.operations)
     steps = sorted(start for start, *_ in events.steps)
@@ -167,8 +218,8 @@ def find_passes(events: Events, launches: Launches) -> list[list[FoundGradient]]
         for item in events.operations
         if (item.backward and item.name.startswith(EVALUATE) == outer) or item.name == ACCUMULATE
     ]
-    passes: list[list[FoundGradient]] = []
-    node: FoundGradient | None = None
+    passes: list[list[Gradient]] = []
+    node: Gradient | None = None
     step = highest = -2
     for item in sorted(chosen, key=lambda item: item.start):
         if item.name == ACCUMULATE:
@@ -182,37 +233,5 @@ def find_passes(events: Events, launches: Launches) -> list[list[FoundGradient]]
         highest = max(highest, item.sequence)
         kernels = launched(launches.kernels, item.thread, item.start, item.end)
         if len(kernels):
-            node = FoundGradient(item, float(kernels[:, 0].min()), float(kernels[:, 1].max()), 0)
+            node = Gradient(item, float(kernels[:, 0].min()), float(kernels[:, 1].max()))
     return [found for found in passes if found]
-
-
-class ForwardIndex:
-    """Forward operations by sequence number, and copies into gradients by time, of elements of `itemsize` bytes."""
-
-    def __init__(self, events: Events, launches: Launches, itemsize: int = FP32_BYTES) -> None:
-        self.launches, self.first = launches, dict[int, Operation]()
-        # Operations without a gradient have the number of the next one that has: the last one counts, with all that it
-        # is a part of.
-        for item in sorted(events.operations, key=lambda item: (item.start, -item.end)):
-            known = self.first.get(item.sequence)
-            inside = known is not None and item.thread == known.thread and item.end <= known.end
-            if item.sequence >= 0 and not item.backward and not inside:
-                self.first[item.sequence] = item
-        self.copies = sorted(
-            (item.start, int(rows[0, 0]) // itemsize)
-            for item in events.operations
-            if item.name == TO_GRADIENT and len(rows := launched(launches.copies, item.thread, item.start, item.end))
-        )
-
-    def operations(self, sequences: Iterable[int], begin: float, backward: float) -> list[Operation]:
-        """The forward operations of these numbers that started from `begin` on and before the backward pass."""
-        mine = [self.first[number] for number in set(sequences) if number in self.first]
-        return sorted((item for item in mine if begin <= item.start < backward), key=lambda item: item.start)
-
-    def forward(self, sequences: set[int], backward: float) -> dict[int, float]:
-        """GPU seconds from each forward operation with parameters to the next, the last one up to the backward pass."""
-        order, made = self.operations(sequences, -math.inf, backward), {}
-        for item, stop in zip(order, [*(item.start for item in order[1:]), backward], strict=False):
-            kernels = launched(self.launches.kernels, item.thread, item.start, np.nextafter(stop, -math.inf))
-            made[item.sequence] = float(kernels[:, 2].sum()) * 1e-6
-        return made

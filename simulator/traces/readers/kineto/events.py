@@ -41,6 +41,7 @@ COMPUTE, COLLECTIVE, FROM_HOST, COPY = range(4)
 """What the GPU does: a kernel, one of NCCL, a copy from the host's memory, another copy or a memset."""
 ISSUE, WAIT, CALL = range(3)
 """What a call of the CUDA runtime does: it hands over work, it waits for the GPU, or something else."""
+_OPTIMISER_CLASS = re.compile(r"Optimizer\.step#(\w+)\.step")
 _NUMBER = re.compile(r"\d{1,18}$")
 _CALL, _WORK = Struct("<qddbq"), Struct("<qddbd?")
 _FIELDS = [("id", "<i8"), ("start", "<f8"), ("length", "<f8"), ("kind", "i1")]
@@ -75,7 +76,7 @@ class Events:
         self.steps: list[tuple[float, float, int]] = []
         self.loading: list[tuple[float, float]] = []
         self.optimiser: list[tuple[float, float]] = []
-        self.optimiser_names: set[str] = set()
+        self.optimiser_names = set[str]()
         self.nccl: list[tuple[int, float, float, str, Mapping[str, Any]]] = []
         self._calls, self._work = bytearray(), bytearray()
         self._threads: dict[str, int] = {}
@@ -136,21 +137,14 @@ class Events:
             self.loading.append((start, start + length))
         elif name.startswith(OPTIMISER):
             self.optimiser.append((start, start + length))
-            self.optimiser_names.add(name)
+            named = _OPTIMISER_CLASS.match(name)
+            self.optimiser_names.add(named[1] if named else "")
         elif numbered or name.endswith((ACCUMULATE, TO_GRADIENT)) or name.startswith(COMMUNICATION):
             sequence = whole(args["Sequence number"]) if numbered else -1
             backward = numbered and whole(args.get("Fwd thread id", 0)) > 0
-            made = (
-                self._thread(event["tid"]),
-                start,
-                start + length,
-                name,
-                sequence,
-                backward,
-                *shape_of(args),
-                format_of(args),
-            )
-            self.operations.append(Operation(*made))
+            thread, (elements, itemsize) = self._thread(event["tid"]), shape_of(args)
+            when = thread, start, start + length
+            self.operations.append(Operation(*when, name, sequence, backward, elements, itemsize, format_of(args)))
 
     def _thread(self, name: Any) -> int:
         return self._threads.setdefault(str(name), len(self._threads))

@@ -18,8 +18,8 @@ from simulator.models.optimisers import Implementation, Kind, Optimiser
 from simulator.models.precision import FP32_BYTES, NUMBER_BYTES, NumberFormat
 from simulator.records import Record, replace
 from simulator.traces.readers.collective_names import UNKNOWN, collective_named, collective_within
-from simulator.traces.readers.kineto.clock import ForwardIndex, FoundGradient, Launches, find_passes
-from simulator.traces.readers.kineto.events import COMMUNICATION, EVALUATE, Events, format_of, shape_of, text_of, whole
+from simulator.traces.readers.kineto.clock import Gradient, Launches, find_passes
+from simulator.traces.readers.kineto.events import COMMUNICATION, Events, format_of, shape_of, text_of, whole
 from simulator.traces.readers.kineto.steps import StepReader, StepTimes, step_spans
 from simulator.traces.readers.streams import json_members
 
@@ -30,7 +30,8 @@ class CollectiveKernel(Record):
     """One NCCL kernel: bytes of the whole payload (0: not in the trace), seconds, start by the clock of the trace.
 
     `itemsize`: bytes of one element, `stream`: of the GPU; 0 and -1 where the trace does not say. `number`: the format
-    of its elements, such as bf16.
+    of its elements, such as bf16. `waited`: mean seconds for which the ranks of a job waited in it for the last one;
+    None where there is one rank only, or where they were not matched.
     """
 
     collective: str
@@ -42,6 +43,7 @@ class CollectiveKernel(Record):
     itemsize: int = 0
     stream: int = -1
     number: NumberFormat | None = None
+    waited: float | None = None
 
 
 def find_collectives(events: Events, launches: Launches) -> list[CollectiveKernel]:
@@ -55,8 +57,8 @@ def find_collectives(events: Events, launches: Launches) -> list[CollectiveKerne
     made = []
     for (_, start, length, name, args), thread, time in zip(events.nccl, threads.tolist(), times.tolist(), strict=True):
         elements, itemsize = shape_of(args)
-        holding = [item for item in around if item.thread == thread and item.start <= time <= item.end]
-        inner = max(holding, key=lambda item: item.start) if holding else None
+        holding = (item for item in around if item.thread == thread and item.start <= time <= item.end)
+        inner = max(holding, key=lambda item: item.start, default=None)
         number = format_of(args)
         if not elements and inner is not None:
             elements, itemsize, number = inner.elements, inner.itemsize, inner.number
@@ -78,83 +80,28 @@ def find_collectives(events: Events, launches: Launches) -> list[CollectiveKerne
     return sorted(made, key=lambda item: item.start)
 
 
-class Collectives(Record):
-    """The collectives of a job in the order of the first rank's clock.
-
-    `waited`: mean seconds for which ranks waited in each for the last one; None where there is one rank only, or
-    where the ranks did not take part in the same collectives, so that `kernels` holds those of all ranks.
-    """
-
-    kernels: tuple[CollectiveKernel, ...]
-    waited: tuple[float, ...] | None
-
-
-def match_collectives(ranks: Sequence[Sequence[CollectiveKernel]]) -> Collectives:
-    """The collectives of all ranks as one: a kernel starts with its own rank and ends with all of them.
+def match_collectives(ranks: Sequence[Sequence[CollectiveKernel]]) -> list[CollectiveKernel] | None:
+    """The collectives of several ranks as one: a kernel starts with its own rank and ends with all of them.
 
     The n-th collective of one kind, type and number of workers is the same on all ranks. The rank that comes last does
     not wait, so the shortest of its kernels is the time of the collective, whatever the ranks' clocks show; its size
-    is that of the largest part.
+    is that of the largest part. In the order of the first rank's clock; None where the ranks did not take part in the
+    same collectives.
     """
-    if len(ranks) == 1:
-        return Collectives(tuple(ranks[0]), None)
     kinds = (group_by(rank, lambda item: (item.collective, item.itemsize, item.workers)) for rank in ranks)
     placed = [{(*kind, n): each for kind, found in groups.items() for n, each in enumerate(found)} for groups in kinds]
     if any(other.keys() != placed[0].keys() for other in placed):
-        return Collectives(tuple(kernel for rank in ranks for kernel in rank), None)
+        return None
     made = []
     for place, kernel in placed[0].items():
         same = [rank[place] for rank in placed]
         shortest = min(item.seconds for item in same)
         waited = sum(item.seconds - shortest for item in same) / len(same)
-        made.append((replace(kernel, seconds=shortest, nbytes=max(item.nbytes for item in same)), waited))
-    made.sort(key=lambda item: item[0].start)
-    return Collectives(tuple(kernel for kernel, _ in made), tuple(waited for _, waited in made))
+        nbytes = max(item.nbytes for item in same)
+        made.append(replace(kernel, seconds=shortest, nbytes=nbytes, waited=waited))
+    return sorted(made, key=lambda item: item.start)
 
 
-class GradientReady(Record):
-    """The gradient of one parameter tensor in one backward pass.
-
-    `order`: 0 for the first one ready. `node`, `sequence`: the autograd node and its sequence number. `numel`: 0 where
-    the trace has no sizes. `ready`: seconds from the start of the pass's first kernel of a node with parameters
-    to the end of the last kernel of this tensor's node. `forward`: GPU seconds of the forward operation of the same
-    number and of what follows it without parameters; the first tensor of a node has all of it.
-    """
-
-    iteration: int
-    order: int
-    node: str
-    sequence: int
-    numel: int
-    ready: float
-    forward: float
-    format: NumberFormat | None = None
-
-
-def gradients_of(iteration: int, found: list[FoundGradient], index: ForwardIndex) -> list[GradientReady]:
-    """The gradients of one pass, with sizes from the copies of DDP where shapes were not recorded."""
-    numels = [item.numel for item in found]
-    if not all(numels):
-        copied = index.copies[bisect_right(index.copies, (found[-1].node.start, 0)) :]
-        sizes = [numel for _, numel in copied[: len(found)]]
-        numels = sizes if len(sizes) == len(found) else numels
-    forward = index.forward({item.node.sequence for item in found}, found[0].node.start)
-    return [
-        GradientReady(
-            iteration,
-            order,
-            item.node.name.removeprefix(EVALUATE),
-            item.node.sequence,
-            numel,
-            (item.end - found[0].first) * 1e-6,
-            forward.pop(item.node.sequence, 0.0),
-            item.format,
-        )
-        for order, (item, numel) in enumerate(zip(found, numels, strict=True))
-    ]
-
-
-_NAME = re.compile(r"Optimizer\.step#(\w+)\.step")
 _KINDS: dict[str, tuple[Kind, ...]] = {
     "sgd": ("momentum", "sgd"),
     "adam": ("adam",),
@@ -168,16 +115,6 @@ CLOSE = 0.1
 """The kernels of an optimiser that is recognised differ from those that were launched by at most this share."""
 
 
-def optimiser_name(span: str) -> str:
-    """The class in the name of a span; empty where it names none.
-
-    >>> optimiser_name("Optimizer.step#AdamW.step")
-    'AdamW'
-    """
-    match = _NAME.match(span)
-    return match[1] if match else ""
-
-
 def recognise_optimiser(name: str, kernels: float, numels: Sequence[int]) -> Optimiser | None:
     """The optimiser of this name whose step on tensors of `numels` elements takes `kernels` launches, or about so many.
 
@@ -189,16 +126,13 @@ def recognise_optimiser(name: str, kernels: float, numels: Sequence[int]) -> Opt
     plain = name.lower()
     kinds = _KINDS.get(plain.removeprefix("fused"), ())
     ways = _WAYS[-1:] if plain.startswith("fused") else _WAYS
-    known: list[tuple[float, int, Optimiser]] = []
-    for kind, way, decays in product(kinds, ways, (False, True)):
-        if (kind, way) == ("lamb", "foreach"):
-            continue  # no released LAMB works on lists of tensors
-        optimiser = Optimiser(kind=kind, implementation=way, weight_decay=decays)
-        known.append((abs(optimiser.calls(numels) - kernels), len(known), optimiser))
-    if not known or not kernels:
-        return None
-    distance, _, nearest = min(known, key=lambda item: item[:2])
-    return nearest if distance <= CLOSE * kernels else None
+    known = [
+        Optimiser(kind=kind, implementation=way, weight_decay=decays)
+        for kind, way, decays in product(kinds, ways, (False, True))
+        if (kind, way) != ("lamb", "foreach")  # no released LAMB works on lists of tensors
+    ]
+    close = [optimiser for optimiser in known if abs(optimiser.calls(numels) - kernels) <= CLOSE * kernels]
+    return min(close, key=lambda optimiser: abs(optimiser.calls(numels) - kernels), default=None) if kernels else None
 
 
 FIRST_BUCKET = 2**20
@@ -208,7 +142,7 @@ _SLOWING = ("with_stack", "with_modules", "profile_memory")
 
 
 class KinetoTrace(Record):
-    """Gradients, collectives in the order of their starts, and steps of a trace, and what could not be read.
+    """Gradients by pass, collectives in the order of their starts, steps of a trace, and what could not be read.
 
     `optimiser`: the class whose steps it names; empty where it names none, or several. `settings`: of the profiler,
     those that slow the host down.
@@ -216,12 +150,17 @@ class KinetoTrace(Record):
 
     device: str
     workers: int
-    gradients: tuple[GradientReady, ...]
+    passes: list[list[Gradient]]
     collectives: tuple[CollectiveKernel, ...]
     problems: tuple[Problem, ...]
     steps: tuple[StepTimes, ...] = ()
     optimiser: str = ""
     settings: tuple[str, ...] = ()
+
+    @property
+    def gradients(self) -> list[Gradient]:
+        """The gradients of all passes."""
+        return [item for found in self.passes for item in found]
 
     @property
     def gradients_in(self) -> NumberFormat | None:
@@ -287,31 +226,26 @@ def read_kineto(path: Path) -> KinetoTrace:
         raise InputError(events.problems or Problem(str(path), "a trace of torch.profiler with `traceEvents`", "none"))
     launches = Launches(events)
     collectives = find_collectives(events, launches)
-    index = ForwardIndex(events, launches, NUMBER_BYTES[travels_in(collectives) or "fp32"])
     passes = find_passes(events, launches)
-    gradients = [item for iteration, found in enumerate(passes) for item in gradients_of(iteration, found, index)]
-    steps = _steps(events, launches, passes, index)
-    names = {optimiser_name(name) for name in events.optimiser_names}
+    for found in passes:
+        launches.complete(found, NUMBER_BYTES[travels_in(collectives) or "fp32"])
+    names = events.optimiser_names
     return KinetoTrace(
         device=events.device,
         workers=events.workers,
-        gradients=tuple(gradients),
+        passes=passes,
         collectives=tuple(collectives),
         problems=tuple(events.problems),
-        steps=tuple(steps),
+        steps=tuple(_steps(events, launches, passes)),
         optimiser=names.pop() if len(names) == 1 else "",
         settings=tuple(events.settings),
     )
 
 
-def _steps(
-    events: Events, launches: Launches, passes: list[list[FoundGradient]], index: ForwardIndex
-) -> list[StepTimes]:
+def _steps(events: Events, launches: Launches, passes: list[list[Gradient]]) -> list[StepTimes]:
     """The times of every step; one that holds several backward passes counts as one without layers."""
     spans, reader = step_spans(events), StepReader(events, launches)
     held = group_by(passes, lambda found: bisect_right(spans, found[0].node.start, key=itemgetter(0)) - 1)
-    made = []
-    for place, span in enumerate(spans):
-        own = held.get(place, [])
-        made.append(reader.read(span, own[0] if len(own) == 1 else None, index))
+    found = (held.get(place, []) for place in range(len(spans)))
+    made = [reader.read(span, own[0] if len(own) == 1 else None) for span, own in zip(spans, found, strict=True)]
     return [times for times in made if times is not None]

@@ -16,12 +16,11 @@ from simulator.models.layers import Layer, Workload
 from simulator.models.timeline import merge_intervals
 from simulator.records import Record
 from simulator.traces.readers.kineto.clock import (
-    ForwardIndex,
-    FoundGradient,
     GpuActivity,
-    HostWaits,
+    Gradient,
     Launches,
     covered,
+    host_waits,
 )
 from simulator.traces.readers.kineto.events import COMPUTE, FROM_HOST, Events, Operation
 
@@ -78,8 +77,8 @@ class StepReader:
     """Splits the steps of a trace by what the GPU and the host did in them."""
 
     def __init__(self, events: Events, launches: Launches) -> None:
-        self.gpu = GpuActivity(events, launches)
-        self.host = HostWaits(events, self.gpu)
+        self.launches, self.gpu = launches, GpuActivity(events, launches)
+        self._waits, self._emptied = host_waits(events, self.gpu)
         self._optimiser = covered(events.optimiser)
         self._updates = np.array([*merge_intervals(events.optimiser), (np.inf, np.inf)])
         copied = events.work["id"][(events.work["kind"] == FROM_HOST) & (events.work["id"] >= 0)]
@@ -88,16 +87,14 @@ class StepReader:
         self._names_batches = bool(events.loading)
         self._fetched = np.sort([*ends.tolist(), *(end for _, end in events.loading)])
 
-    def read(
-        self, span: tuple[float, float, int], found: list[FoundGradient] | None, index: ForwardIndex
-    ) -> StepTimes | None:
+    def read(self, span: tuple[float, float, int], found: list[Gradient] | None) -> StepTimes | None:
         """The parts of one step, with the gradients of its pass if it has one; None where the GPU had nothing to do."""
         begin, stop, number = span
         gpu, ops = self.gpu, np.flatnonzero((self.gpu.launch >= begin) & (self.gpu.launch < stop))
         if not len(ops):
             return None
         sequences = [item.node.sequence for item in found or ()]
-        forward = index.operations(sequences, begin, found[0].node.start) if found else []
+        forward = self.launches.operations(sequences, begin, found[0].node.start) if found else []
         first = forward[0].start if forward else begin
         copies = (gpu.kind[ops] == FROM_HOST) & (gpu.launch[ops] <= first)
         # Where nothing tells when the host fetches a batch, it does so before it copies one.
@@ -111,7 +108,7 @@ class StepReader:
         after = launch > (found[-1].node.end if found else stop)
         parts = gpu.own[ops] + gpu.starved[ops] + gpu.loading[ops] + gpu.exposed[ops]
         kernels = np.where(gpu.kind[ops] == COMPUTE, gpu.running[ops], 0.0) + gpu.exposed[ops]
-        low, high = np.searchsorted(self.host.emptied, [begin, stop])
+        low, high = np.searchsorted(self._emptied, [begin, stop])
         return StepTimes(
             number=number,
             wall=(stop - begin) * 1e-6,
@@ -130,7 +127,7 @@ class StepReader:
 
     def _split(
         self,
-        found: list[FoundGradient],
+        found: list[Gradient],
         forward: list[Operation],
         begin: float,
         ops: tuple[Floats, Floats, Floats],
@@ -144,7 +141,7 @@ class StepReader:
         fetched = float(self._fetched[high - 1]) if high > low else begin
         starts = [fetched, *starts[1:]] if count else []
         cuts = np.maximum.accumulate([*starts, backward, *(item.node.end for item in found)])
-        host = np.maximum(0.0, np.diff(cuts) - np.diff(self.host.waits(cuts)))
+        host = np.maximum(0.0, np.diff(cuts) - np.diff(self._waits(cuts)))
         # A start belongs to what it begins, the end of a node to what it ends.
         from_start, to_end = (np.searchsorted(cuts, launch, side=side) - 1 for side in ("right", "left"))
         place = np.maximum(0, np.where(launch <= backward, from_start, to_end))

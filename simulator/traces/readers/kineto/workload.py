@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,11 @@ from simulator.files import write_yaml
 from simulator.loading.csv_tables import write_rows
 from simulator.models.groups import group_by
 from simulator.models.optimisers import Optimiser
-from simulator.models.precision import NUMBER_BYTES, NumberFormat
+from simulator.models.precision import NUMBER_BYTES
 from simulator.records import Record
+from simulator.traces.readers.kineto.clock import Gradient
 from simulator.traces.readers.kineto.reader import (
-    Collectives,
-    GradientReady,
+    CollectiveKernel,
     KinetoTrace,
     ddp_buckets,
     match_collectives,
@@ -49,7 +50,7 @@ class RankProfile(Record):
     file: Path
     trace: KinetoTrace
     summary: StepSummary | None
-    passes: list[list[GradientReady]]
+    passes: list[list[Gradient]]
 
     @property
     def optimiser(self) -> Optimiser | None:
@@ -62,7 +63,10 @@ class RankProfile(Record):
     @property
     def layers(self) -> LayerTimes:
         """Medians of the layers over the steps that count, or over all passes where no steps are named."""
-        return self.summary.layers if self.summary is not None else _over_passes(self.passes)
+        if self.summary is not None:
+            return self.summary.layers
+        times = [[(item.forward, item.ready) for item in found] for found in self.passes]
+        return between_ready(np.median(times, axis=0).T)  # nothing tells the host's share
 
 
 class KinetoImport(Record):
@@ -70,12 +74,8 @@ class KinetoImport(Record):
 
     ranks: tuple[RankProfile, ...]
     chosen: RankProfile
-    collectives: Collectives
-
-    @property
-    def problems(self) -> list[Problem]:
-        """Damaged places of all files."""
-        return [problem for rank in self.ranks for problem in rank.trace.problems]
+    collectives: Sequence[CollectiveKernel]
+    matched: bool
 
 
 def import_kineto(files: Sequence[Path], out: Path, batch_size: int, steps: str = "") -> KinetoImport:
@@ -100,28 +100,29 @@ def import_kineto(files: Sequence[Path], out: Path, batch_size: int, steps: str 
             raise InputError(Problem(str(rank.file), what, got))
     timed = sorted(ranks, key=lambda rank: rank.summary.compute if rank.summary is not None else 0.0)
     chosen = timed[(len(ranks) - 1) // 2] if all(rank.summary is not None for rank in ranks) else ranks[0]
-    collectives = match_collectives([rank.trace.collectives for rank in ranks])
-    out.mkdir(parents=True, exist_ok=True)
+    own = [rank.trace.collectives for rank in ranks]
+    matched = match_collectives(own) if len(ranks) > 1 else None
+    collectives = matched if matched is not None else list(chain.from_iterable(own))
     _write_layers(out, chosen)
     ready = (
-        (each.iteration, each.order, each.node, each.sequence, each.numel, _rounded(each.ready), _rounded(each.forward))
-        for each in chosen.trace.gradients
+        (iteration, order, each.name, each.node.sequence, each.numel, _rounded(each.ready), _rounded(each.forward))
+        for iteration, found in enumerate(chosen.trace.passes)
+        for order, each in enumerate(found)
     )
     write_rows(out / "gradient_ready.csv", _READY, ready)
-    waited = None if collectives.waited is None else map(_rounded, collectives.waited)
     kernels = (
         (k.collective, k.nbytes, k.workers, _rounded(k.seconds), k.start, k.kernel, k.itemsize or "", k.stream)
-        + (() if waited is None else (next(waited),))
-        for k in collectives.kernels
+        + (() if k.waited is None else (_rounded(k.waited),))
+        for k in collectives
     )
-    write_rows(out / "collectives.csv", _COLLECTIVES if waited is None else (*_COLLECTIVES, "waited_s"), kernels)
+    write_rows(out / "collectives.csv", _COLLECTIVES if matched is None else (*_COLLECTIVES, "waited_s"), kernels)
     write_yaml(out / "workload.yaml", _about(chosen, batch_size))
-    return KinetoImport(ranks, chosen, collectives)
+    return KinetoImport(ranks, chosen, collectives, matched is not None)
 
 
 def _read_profile(file: Path, steps: str) -> RankProfile:
     trace = read_kineto(file)
-    passes = _complete_passes(trace.gradients)
+    passes = _complete_passes(trace.passes)
     if not passes:
         raise InputError([*trace.problems, Problem(str(file), "a backward pass with gradients", "none")])
     if not all(item.numel for item in passes[0]):
@@ -148,10 +149,15 @@ def _about(profile: RankProfile, batch_size: int) -> Mapping[str, Any]:
         times["host_ahead"] = not summary.waits
     if (optimiser := profile.optimiser) is not None:
         times["optimiser"] = optimiser.model_dump(include={"kind", "implementation", "weight_decay"})
+    precision: dict[str, Any] = {}
+    if made_in is not None:  # it is also that of the times
+        narrower = travels is not None and NUMBER_BYTES[travels] < NUMBER_BYTES[made_in]
+        precision["precision"] = {"gradients": made_in, "travels": travels} if narrower else made_in
+        precision["measured_precision"] = made_in
     return {
         "name": file.name.split(".")[0],
         "batch_size": batch_size,
-        **_precision(made_in, travels),
+        **precision,
         "device": profile.trace.device,
         "source": f"{file.name}, medians over {over}; DDP would make buckets of {buckets} elements",
         **times,
@@ -159,20 +165,11 @@ def _about(profile: RankProfile, batch_size: int) -> Mapping[str, Any]:
     }
 
 
-def _precision(made_in: NumberFormat | None, travels: NumberFormat | None) -> Mapping[str, Any]:
-    """The format of the gradients that the trace states, which is also that of its times; nothing where it does not."""
-    if made_in is None:
-        return {}
-    narrower = travels is not None and NUMBER_BYTES[travels] < NUMBER_BYTES[made_in]
-    stated: Any = {"gradients": made_in, "travels": travels} if narrower else made_in
-    return {"precision": stated, "measured_precision": made_in}
-
-
 def _write_layers(out: Path, profile: RankProfile) -> None:
     gradients, heading = profile.passes[0], _LAYERS if profile.summary is None else (*_LAYERS, *_HOST)
     rows = (
         (
-            f"{place:03d}.{_NODE.sub('', gradients[i].node)}",
+            f"{place:03d}.{_NODE.sub('', gradients[i].name)}",
             gradients[i].numel,
             *map(_rounded, profile.layers[: len(heading) - 2, i]),
         )
@@ -181,14 +178,8 @@ def _write_layers(out: Path, profile: RankProfile) -> None:
     write_rows(out / "layers.csv", heading, rows)
 
 
-def _over_passes(passes: list[list[GradientReady]]) -> LayerTimes:
-    """Medians over passes of a trace without steps, in which nothing tells the host's share."""
-    return between_ready(np.median([[(item.forward, item.ready) for item in found] for found in passes], axis=0).T)
-
-
-def _complete_passes(gradients: Iterable[GradientReady]) -> list[list[GradientReady]]:
+def _complete_passes(passes: list[list[Gradient]]) -> list[list[Gradient]]:
     """The passes with the most frequent number of gradients, without the first where there are three or more."""
-    passes = group_by(gradients, lambda item: item.iteration).values()
     lengths = [len(found) for found in passes]
     usual = max(set(lengths), key=lengths.count, default=0)
     alike = [found for found in passes if len(found) == usual]
@@ -213,18 +204,26 @@ def report_of(made: KinetoImport) -> Mapping[str, Any]:
     trace, summary = made.chosen.trace, made.chosen.summary
     document: dict[str, Any] = {"file": str(made.chosen.file), "device": trace.device, "workers": trace.workers}
     if len(made.ranks) > 1:
-        document["ranks"] = [_rank(rank) for rank in made.ranks]
-    if summary is None:
-        document["warnings"] = [
-            "the trace has no steps with one backward pass each, so that the time of an iteration is not known:"
-            " call prof.step() after every iteration",
-            *_unstated(trace),
-            *_sharded(made),
+        document["ranks"] = [
+            {"file": str(rank.file), **{key: value for key, value in _figures(rank).items() if key in _OF_RANK}}
+            for rank in made.ranks
         ]
-        return document | {"collectives": _collectives(made, 0)}
+    steps = len(summary.found) if summary is not None else 0
+    said = {"collectives": _collectives(made, steps), "warnings": _warnings(made, summary)}
+    return {**document, **_figures(made.chosen), **said}
+
+
+_OF_RANK = ("step_s", "compute_s", "gpu_use", "host_bound", "data_loading_s", "exposed_collectives_s")
+
+
+def _figures(profile: RankProfile) -> Mapping[str, Any]:
+    """What a report says of the steps of a rank; nothing where its file names none."""
+    summary = profile.summary
+    if summary is None:
+        return {}
     forward, backward, forward_host, backward_host = map(sum, summary.layers.tolist())
     queued = summary.queued + summary.update
-    return document | {
+    return {
         "steps_found": list(summary.found),
         "steps_used": list(summary.used),
         "step_s": summary.step,
@@ -241,15 +240,13 @@ def report_of(made: KinetoImport) -> Mapping[str, Any]:
         "backward_host_s": backward_host,
         "optimiser_gpu_s": summary.optimiser,
         "optimiser_host_s": summary.optimiser_host,
-        "optimiser": _described(made.chosen),
+        "optimiser": _described(profile),
         "optimiser_kernels": summary.optimiser_kernels,
         "update_s": summary.update,
         "rest_s": summary.rest,
         "host_waits": summary.waits,
         "compute_from_layers_s": queued,
         "compute_from_layers_error": queued / summary.compute - 1 if summary.compute > 0 else None,
-        "collectives": _collectives(made, len(summary.found)),
-        "warnings": _warnings(made, summary),
     }
 
 
@@ -260,26 +257,8 @@ def _described(profile: RankProfile) -> str:
     return f"{known.kind} {known.implementation}" + (" with weight decay" if known.weight_decay else "")
 
 
-def _rank(profile: RankProfile) -> Mapping[str, Any]:
-    """The file of a rank, and what the report says of its steps where it names them."""
-    summary = profile.summary
-    if summary is None:
-        return {"file": str(profile.file)}
-    return {
-        "file": str(profile.file),
-        "step_s": summary.step,
-        "compute_s": summary.compute,
-        "gpu_use": summary.working / summary.step,
-        "host_bound": summary.host / summary.step,
-        "data_loading_s": summary.data,
-        "exposed_collectives_s": summary.exposed,
-    }
-
-
 def _collectives(made: KinetoImport, steps: int) -> list[Mapping[str, Any]]:
     """Collectives of one kind, size, type and stream: how many, in how many seconds; in the order of their first."""
-    kernels, waited = made.collectives.kernels, made.collectives.waited
-    pairs = zip(kernels, waited or [0.0] * len(kernels), strict=True)
     key = attrgetter("collective", "nbytes", "itemsize", "workers", "stream")
     return [
         {
@@ -290,33 +269,21 @@ def _collectives(made: KinetoImport, steps: int) -> list[Mapping[str, Any]]:
             "stream": stream,
             "count": len(alike),
             "per_step": len(alike) / steps if steps else None,
-            "mean_s": sum(item.seconds for item, _ in alike) / len(alike),
-            "waited_s": None if waited is None else sum(wait for _, wait in alike) / len(alike),
+            "mean_s": sum(item.seconds for item in alike) / len(alike),
+            "waited_s": sum(item.waited or 0.0 for item in alike) / len(alike) if made.matched else None,
         }
-        for (kind, nbytes, itemsize, workers, stream), alike in group_by(pairs, lambda pair: key(pair[0])).items()
+        for (kind, nbytes, itemsize, workers, stream), alike in group_by(made.collectives, key).items()
     ]
-
-
-def _unstated(trace: KinetoTrace) -> list[str]:
-    """What the trace leaves open, and settings of the profiler that its times do not allow for."""
-    said = []
-    if trace.gradients_in is None:
-        said.append("the trace does not state the type of its gradients: they count as fp32 (4 B); give `precision`")
-    if trace.settings:
-        said.append(f"it was recorded with {' and '.join(trace.settings)}, which slows the host down: profile without")
-    return said
 
 
 def _sharded(made: KinetoImport) -> list[str]:
     """What gathers and scatters of a sharded job mean for a workload, which has the gradients of one rank whole."""
-    sums = [item for item in made.collectives.kernels if item.collective == "reduce_scatter" and item.itemsize]
-    gathers = sum(item.nbytes for item in made.collectives.kernels if item.collective == "all_gather")
+    sums = [item for item in made.collectives if item.collective == "reduce_scatter" and item.itemsize]
+    gathers = sum(item.nbytes for item in made.collectives if item.collective == "all_gather")
     if not sums or not gathers:
         return []
     held = sum(item.numel for item in made.chosen.passes[0])
-    scattered = sum(item.nbytes // item.itemsize for item in sums) / len(
-        {i.iteration for i in made.chosen.trace.gradients}
-    )
+    scattered = sum(item.nbytes // item.itemsize for item in sums) / len(made.chosen.trace.passes)
     workers = max(item.workers for item in sums)
     text = (
         f"the job is sharded (FSDP or ZeRO): its all-gathers have {gathers:,} B in all, its reduce-scatters"
@@ -327,9 +294,17 @@ def _sharded(made: KinetoImport) -> list[str]:
     return [text]
 
 
-def _warnings(made: KinetoImport, summary: StepSummary) -> list[str]:
+def _warnings(made: KinetoImport, summary: StepSummary | None) -> list[str]:
+    trace, said = made.chosen.trace, list[str]()
+    if trace.gradients_in is None:
+        said.append("the trace does not state the type of its gradients: they count as fp32 (4 B); give `precision`")
+    if trace.settings:
+        said.append(f"it was recorded with {' and '.join(trace.settings)}, which slows the host down: profile without")
+    said += _sharded(made)
+    if summary is None:
+        none = "the trace has no steps with one backward pass each, so that the time of an iteration is not known:"
+        return [f"{none} call prof.step() after every iteration", *said]
     use, host, data = (part / summary.step for part in (summary.working, summary.host, summary.data))
-    said = [*_unstated(made.chosen.trace), *_sharded(made)]
     if host > HOST_BOUND:
         said.append(
             f"the profile is host-bound: the GPU works {100 * use:.0f} % of the step and waits {100 * host:.0f} % of it"
@@ -347,6 +322,6 @@ def _warnings(made: KinetoImport, summary: StepSummary) -> list[str]:
         )
     if len(summary.used) < 3:
         said.append(f"medians over {len(summary.used)} of {len(summary.found)} steps: profile five or more")
-    if len(made.ranks) > 1 and made.collectives.waited is None:
+    if len(made.ranks) > 1 and not made.matched:
         said.append("the ranks took part in different collectives: their times include the wait for the last rank")
     return said
