@@ -21,7 +21,8 @@ from simulator.fabrics.base import Fabric
 from simulator.models.curves import Floats
 from simulator.models.exchange import PRIMITIVES
 from simulator.records import Record, replace
-from simulator.topologies.base import Rounds, Topology, ring_pass
+from simulator.scenario.changes import value_at, with_value
+from simulator.topologies.base import Topology, ring_pass
 from simulator.topologies.nccl import Nccl
 from simulator.topologies.nccl_tuning import NEWEST, RING, SIMPLE, tables_of
 
@@ -33,19 +34,14 @@ CALL_TERMS = FREE[-2:]
 
 def with_terms(fabric: Fabric, values: Mapping[str, float]) -> Fabric:
     """The fabric with other values of the terms named, each one of `FREE`."""
-    own: dict[str, Any] = {
-        name: value if value < math.inf else None for name, value in values.items() if "." not in name
-    }
-    inner = {name.partition(".")[2]: value for name, value in values.items() if "." in name}
-    if inner and fabric.intra_node is not None:
-        own["intra_node"] = fabric.intra_node.model_copy(update=inner)
-    return fabric.model_copy(update=own)
+    for name, value in values.items():
+        fabric = with_value(fabric, name, value if value < math.inf else None)
+    return fabric
 
 
 def term_of(fabric: Fabric, name: str) -> float:
     """The value of a term of `FREE`; infinite for a copy bandwidth that is not set."""
-    owner, _, own = name.rpartition(".")
-    value = getattr(getattr(fabric, owner) if owner else fabric, own)
+    value = value_at(fabric, name)
     return math.inf if value is None else float(value)
 
 
@@ -74,23 +70,32 @@ class LinkLaw(Record):
 
     def folded(self, key: Key, nbytes: Floats) -> Floats:
         """Seconds on the links, with all workers ready at once."""
-        rounds = self._rounds(key, nbytes)
+        if self.algorithm == IN_SWITCH:
+            # A reduced read sends all and gets a part, a multicast write sends a part and gets the rest: S (1 + 1/p).
+            rounds = ring_pass(np.arange(key.workers), nbytes[:, None] * (1 + 1 / key.workers), 1)
+        else:
+            gathers = key.primitive == "all_gather"
+            payload = nbytes[:, None] / key.workers + np.zeros(key.workers) if gathers else nbytes
+            rounds = collective_rounds(key.primitive, payload, _topology(self.algorithm), self.fabric, key.layout)
         factor = self.fabric.protocol_factor(nbytes, key.workers)
         wiring, ready = self.fabric.wire(key.layout), np.zeros(key.layout.places)
         times: Floats = fold(rounds, wiring, ready, factor=factor).max(axis=1)
         return times
 
-    def _rounds(self, key: Key, nbytes: Floats) -> Rounds:
-        if self.algorithm == IN_SWITCH:
-            # A reduced read sends all and gets a part, a multicast write sends a part and gets the rest: S (1 + 1/p).
-            return ring_pass(np.arange(key.workers), nbytes[:, None] * (1 + 1 / key.workers), 1)
-        payload = nbytes[:, None] / key.workers + np.zeros(key.workers) if key.primitive == "all_gather" else nbytes
-        return collective_rounds(key.primitive, payload, _topology(self.algorithm), self.fabric, key.layout)
-
 
 @lru_cache(maxsize=16)
 def _topology(kind: str) -> Topology:
     return build(Topology, kind)
+
+
+def all_times(law: LinkLaw | NcclLaw, series: Mapping[Key, Repeats]) -> Floats:
+    """Seconds of a law at every size of the series."""
+    return np.concatenate([law.time(key, item.sizes) for key, item in series.items()])
+
+
+def all_seconds(series: Mapping[Key, Repeats]) -> Floats:
+    """Measured seconds at every size of the series."""
+    return np.concatenate([item.seconds for item in series.values()])
 
 
 def fit_law(series: Mapping[Key, Repeats], base: Fabric, algorithm: str, free: Sequence[str]) -> LinkLaw:
@@ -103,7 +108,7 @@ def fit_law(series: Mapping[Key, Repeats], base: Fabric, algorithm: str, free: S
     thin = {key: _thin_out(item) for key, item in series.items()}
     start = _start_values(thin, base, free)
     names, origin = list(start), np.log(np.array(list(start.values())))
-    measured = [np.log(item.seconds) for item in thin.values()]
+    measured = np.log(all_seconds(thin))
 
     def law(parameters: Floats) -> LinkLaw:
         held = np.exp(np.clip(parameters, origin - _FARTHEST, origin + _FARTHEST))
@@ -111,11 +116,8 @@ def fit_law(series: Mapping[Key, Repeats], base: Fabric, algorithm: str, free: S
 
     def residuals(parameters: Floats) -> Floats:
         made = law(parameters)
-        rows = [
-            np.log(made.time(key, item.sizes)) - logs for (key, item), logs in zip(thin.items(), measured, strict=True)
-        ]
         pulls = _pull_residuals(made, thin) if set(CALL_TERMS) <= set(names) else np.zeros(0)
-        return np.concatenate([*rows, _PULL * (parameters - origin), pulls])
+        return np.concatenate([np.log(all_times(made, thin)) - measured, _PULL * (parameters - origin), pulls])
 
     found = robust_log_fit(residuals, origin)
     return _settle_unseen_terms(law, found, base, names, thin)
@@ -133,10 +135,8 @@ def _pull_residuals(law: LinkLaw, series: Mapping[Key, Repeats]) -> Floats:
 
 def _start_values(series: Mapping[Key, Repeats], base: Fabric, free: Sequence[str]) -> dict[str, float]:
     """Starting values: the highest bus bandwidth seen, and start-ups from the time of the smallest payload."""
-    rates, hops = [], []
-    for key, item in series.items():
-        rates.append(float((key.passes * item.sizes / key.workers / item.seconds).max()))
-        hops.append(float(item.seconds.min()) / key.passes)
+    rates = [float((key.passes * item.sizes / key.workers / item.seconds).max()) for key, item in series.items()]
+    hops = [float(item.seconds.min()) / key.passes for key, item in series.items()]
     slopes = np.concatenate([item.seconds / item.sizes for item in series.values()])
     guess = {
         "bandwidth": max(rates),
@@ -156,16 +156,10 @@ def _settle_unseen_terms(
     An unseen start-up or copy bandwidth keeps its value in `base`: an arbitrary one would add time elsewhere.
     """
     whole = law(found)
-    usual = np.concatenate([whole.time(key, item.sizes) for key, item in series.items()])
-    unseen = []
+    usual, unseen = all_times(whole, series), []
     for place, name in enumerate(names):
-        most = 0.0
-        for factor in (0.5, 2.0):
-            other = found.copy()
-            other[place] += np.log(factor)
-            times = [law(other).time(key, item.sizes) for key, item in series.items()]
-            most = max(most, float(np.abs(np.concatenate(times) / usual - 1).max()))
-        if most < _UNSEEN:
+        step = np.log(2.0) * (np.arange(len(found)) == place)
+        if all((np.abs(all_times(law(found + turn), series) / usual - 1) < _UNSEEN).all() for turn in (-step, step)):
             unseen.append(name)
     kept = [name for name in unseen if not name.endswith("bandwidth") or name in CALL_TERMS]
     fabric = with_terms(whole.fabric, {name: term_of(base, name) for name in kept})
@@ -384,7 +378,7 @@ def _with_hops(series: Mapping[Key, Repeats], fabric: Fabric, device: str) -> Fa
 
     def residuals(parameters: Floats) -> Floats:
         now = NcclLaw(made(parameters), device)
-        rows = [np.log(now.time(key, item.sizes)) - np.log(item.seconds) for key, item in series.items()]
-        return np.concatenate([*rows, prior * (parameters - start)])
+        off = np.log(all_times(now, series)) - np.log(all_seconds(series))
+        return np.concatenate([off, prior * (parameters - start)])
 
     return made(robust_log_fit(residuals, start))

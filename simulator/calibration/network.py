@@ -8,7 +8,6 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
-from pydantic_core import PydanticCustomError
 
 from simulator.calibration.collectives import PRIMITIVES, CollectiveTimings, Key
 from simulator.calibration.fits.families import Repeats
@@ -29,6 +28,7 @@ from simulator.calibration.laws import (
 )
 from simulator.calibration.network_fit import LARGE, Fit, Law, LawFit, NetworkFit, PartErrors, law_errors, part_errors
 from simulator.component import build, discover
+from simulator.engine.refusals import as_input_error
 from simulator.errors import InputError, Problem, suggest_nearest
 from simulator.fabrics.base import Fabric
 from simulator.models.curves import Floats
@@ -63,7 +63,8 @@ def calibrate_network(
 
     `algorithms`: the topology of each primitive (default: the one that the log forced, otherwise ring). Where some
     series of an algorithm were forced and others were the choice of NCCL, the law is fitted to the forced ones only.
-    `watch` is shown the progress. Raises InputError where no series has enough sizes for a law.
+    `watch` is shown the progress. Raises InputError where no series has enough sizes for a law, or the one that goes
+    into the config says nothing about the measurements.
     """
     watch = watch or Watch()
     series = measured.series()
@@ -103,9 +104,12 @@ def calibrate_network(
     if not laws:
         what = f"a series of {_LEAST_SIZES} sizes or more"
         raise InputError(Problem("calibrate network", what, f"{len(series) + len(alone)} shorter ones"))
-    made = NetworkFit(base, measured, curves, tuple(laws))
-    _refuse_poor(made)
-    return made
+    error = float(np.abs(laws[0].chosen.fitted).mean())
+    if error > USELESS:
+        hint = "give the machine with --fabric (NICs, links inside a node), or fit fewer series together (--where)"
+        what = f"a law of {laws[0].algorithm} that describes the measurements within {100 * USELESS:.0f} %"
+        raise InputError(Problem("calibrate network", what, f"{100 * error:.0f} % on average", hint))
+    return NetworkFit(base, measured, curves, tuple(laws))
 
 
 def judge_parts(fit: NetworkFit, others: CollectiveTimings | None = None) -> dict[str, Mapping[str, Any] | None]:
@@ -156,25 +160,10 @@ def _fit_inside(
     return made.with_fabric(with_sums_in_switch(in_switch, made.chosen.law.fabric, device))
 
 
-def _refuse_poor(fit: NetworkFit) -> None:
-    """Raises InputError where the law that goes into the config says nothing about the measurements."""
-    law = fit.laws[0]
-    error = float(np.abs(law.chosen.fitted).mean())
-    if error > USELESS:
-        hint = "give the machine with --fabric (NICs, links inside a node), or fit fewer series together (--where)"
-        what = f"a law of {law.algorithm} that describes the measurements within {100 * USELESS:.0f} %"
-        raise InputError(Problem("calibrate network", what, f"{100 * error:.0f} % on average", hint))
-
-
 def _check_feasible(series: Mapping[Key, Repeats], law: LinkLaw | NcclLaw) -> None:
     for key, item in series.items():
-        try:
+        with as_input_error(f"{key.text} by {law.algorithm} on {law.fabric.kind}"):
             law.time(key, item.sizes[:1])
-        except PydanticCustomError as error:
-            about = error.context or {}
-            where = f"{key.text} by {law.algorithm} on {law.fabric.kind}"
-            problem = Problem(where, about.get("what", ""), about.get("got", ""), about.get("hint", ""))
-            raise InputError(problem) from None
 
 
 def _fit(series: Mapping[Key, Repeats], fit: Callable[[Mapping[Key, Repeats]], Law], free: tuple[str, ...]) -> Fit:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from simulator.calibration.collectives import CollectiveTimings, Key
 from simulator.calibration.fits.accuracy import FittedLine, errors_as_dict
 from simulator.calibration.fits.families import Repeats
 from simulator.calibration.fits.selection import CurveFit
-from simulator.calibration.laws import FREE, LinkLaw, NcclLaw, split_seconds, term_of
+from simulator.calibration.laws import FREE, LinkLaw, NcclLaw, all_seconds, all_times, split_seconds, term_of
 from simulator.fabrics.base import Fabric
 from simulator.models.curves import Floats
 from simulator.models.linear_algebra import least_squares
@@ -46,9 +46,12 @@ def part_errors(law: Law, series: Mapping[Key, Repeats]) -> PartErrors:
     half of its time. Every octave of payloads counts alike; errors beyond 20 % count by their size, not by its square
     (soft L1).
     """
-    parts = [_parts(law, key, item.sizes) for key, item in series.items()]
-    wire, rest = (np.concatenate([part[place] for part in parts]) for place in (0, 1))
-    measured = np.concatenate([item.seconds for item in series.values()])
+    rates = [name for name in FREE if name.endswith("bandwidth") and ("." not in name or law.fabric.intra_node)]
+    parts = [split_seconds(law, key, item.sizes, rates) for key, item in series.items()]
+    seconds, wire = (np.concatenate(part) for part in zip(*parts, strict=True))
+    wire = np.clip(wire, 0.0, seconds)
+    rest = seconds - wire
+    measured = all_seconds(series)
     octaves = [np.unique(np.round(np.log2(item.sizes)), False, True, True) for item in series.values()]
     weight = np.concatenate([1 / counts[place] for _, place, counts in octaves])
 
@@ -71,22 +74,18 @@ def part_errors(law: Law, series: Mapping[Key, Repeats]) -> PartErrors:
     return PartErrors(len(measured), error(float(logs[0]), of_bytes), error(float(logs[1]), ~of_bytes))
 
 
-def _parts(law: Law, key: Key, sizes: Floats) -> tuple[Floats, Floats]:
-    """Seconds that bytes take on the links, and all others."""
-    rates = [name for name in FREE if name.endswith("bandwidth") and ("." not in name or law.fabric.intra_node)]
-    whole, wire = split_seconds(law, key, sizes, rates)
-    wire = np.clip(wire, 0.0, whole)
-    return wire, whole - wire
-
-
 LARGE = float(2**20)
 POOR = 0.2
 """Mean relative error on its own measurements above which a law is warned about."""
 
 
 def law_errors(law: Law, series: Mapping[Key, Repeats]) -> Floats:
-    """Signed relative errors of a law at every size of the series."""
-    return np.concatenate([law.time(key, item.sizes) / item.seconds - 1 for key, item in series.items()])
+    """Signed relative errors of a law at every size of the series; none where there are none."""
+    return all_times(law, series) / all_seconds(series) - 1 if series else np.zeros(0)
+
+
+def _pool(errors: Iterable[Floats]) -> Floats:
+    return np.concatenate([np.zeros(0), *errors])
 
 
 class Fit(Record):
@@ -110,7 +109,7 @@ class Fit(Record):
     @property
     def worker_errors(self) -> Floats:
         """Errors at all worker counts, each left out in turn."""
-        return np.concatenate([np.zeros(0), *self.left_out.values()])
+        return _pool(self.left_out.values())
 
     @property
     def held(self) -> Floats:
@@ -119,7 +118,7 @@ class Fit(Record):
         These are every second size for NCCL, whose steps change with the size, and sizes beyond those fitted otherwise.
         """
         if self.nodes_left_out:
-            return np.concatenate(list(self.nodes_left_out.values()))
+            return _pool(self.nodes_left_out.values())
         if self.left_out:
             return self.worker_errors
         return self.between if self.between is not None else self.beyond
@@ -212,6 +211,7 @@ class NetworkFit(Record):
         """The result document: laws, curves, pooled errors, and what could not be read."""
         held = np.concatenate([fit.held_errors for fit in self.curves.values()])
         sizes = np.concatenate([fit.held_sizes for fit in self.curves.values()])
+        chosen = [law.chosen for law in self.laws]
         return {
             "laws": [
                 {
@@ -234,13 +234,9 @@ class NetworkFit(Record):
             ],
             "interpolation": errors_as_dict(held),
             "interpolation_from_1_mib": errors_as_dict(held[sizes >= LARGE]),
-            "size_extrapolation": errors_as_dict(np.concatenate([law.chosen.beyond for law in self.laws])),
-            "worker_extrapolation": errors_as_dict(np.concatenate([law.chosen.worker_errors for law in self.laws])),
-            "node_extrapolation": errors_as_dict(
-                np.concatenate([np.zeros(0), *(e for law in self.laws for e in law.chosen.nodes_left_out.values())])
-            ),
+            "size_extrapolation": errors_as_dict(_pool(fit.beyond for fit in chosen)),
+            "worker_extrapolation": errors_as_dict(_pool(fit.worker_errors for fit in chosen)),
+            "node_extrapolation": errors_as_dict(_pool(e for fit in chosen for e in fit.nodes_left_out.values())),
             "warnings": self.warnings,
-            "problems": [str(problem) for problem in self.measured.problems],
-            "notes": self.measured.notes,
-            "digests": self.measured.digests,
+            **self.measured.as_dict(),
         }

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Literal
 
+from msgspec import to_builtins
 from pydantic import BaseModel, ConfigDict, Field
 
 from simulator.calibration.fits.accuracy import width_left_out
 from simulator.calibration.yaml_text import table_text
 from simulator.fabrics.link_widths import ANY, PARTS, Distances, LeftOutWidth, Part, library_over
 from simulator.models.groups import group_by
-from simulator.records import asdict
 
 DISTANCES = ("fitted", "farther", "version", "described")
 PLACES = ("nodes", "gpus")
@@ -105,6 +105,4 @@ _HEAD = """\
 
 def widths_yaml(widths: Mapping[str, Mapping[str, LeftOutWidth]]) -> str:
     """The text of `configs/network_widths.yaml`."""
-    return _HEAD + table_text(
-        {name: {over: asdict(width) for over, width in kinds.items()} for name, kinds in widths.items()}
-    )
+    return _HEAD + table_text(to_builtins(widths))

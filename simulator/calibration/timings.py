@@ -38,6 +38,10 @@ class MeasuredTable(Struct):
         if not self.samples:
             raise InputError(self.problems or Problem(", ".join(map(str, paths)), what, "none"))
 
+    def as_dict(self) -> dict[str, Any]:
+        """The part of a result document that states it."""
+        return {"problems": list(map(str, self.problems)), "notes": self.notes, "digests": self.digests}
+
 
 class TimedRow(Record):
     """One row: its cells by column, the seconds in each of its time columns, and its file and line."""

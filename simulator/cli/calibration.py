@@ -111,9 +111,7 @@ def calibrate_kernels(
         "kernels": [fit.as_dict() for fit in fits.values()],
         "device": device,
         "software": software,
-        "problems": [str(problem) for problem in timings.problems],
-        "notes": timings.notes,
-        "digests": timings.digests,
+        **timings.as_dict(),
     }
     if not watch.interrupted:
         lines = [line for fit in fits.values() for line in fit.lines] if figure else None
