@@ -259,13 +259,14 @@ class IterationModel:
         values: Floats = np.where(off, ends, found * self._start)
         return values
 
-    def with_rows(self, rows: Sequence[MeasuredRow]) -> IterationModel:
-        """A model of other rows with these constants."""
-        return IterationModel(rows, self.constants)
-
     def without(self, place: int) -> IterationModel:
         """The other constants, with this one at no cost in every row."""
         gone = self.constants[place]
         bare = {id(row.scenario): gone.put(row.scenario, gone.no_cost) for row in self.rows}
         rows = [replace(row, scenario=bare[id(row.scenario)]) for row in self.rows]
         return IterationModel(rows, self.constants[:place] + self.constants[place + 1 :])
+
+
+def distinct_scenarios(rows: Sequence[MeasuredRow]) -> list[Scenario]:
+    """The scenarios of rows, each once."""
+    return list({id(row.scenario): row.scenario for row in rows}.values())
