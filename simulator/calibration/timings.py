@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -157,17 +158,17 @@ UNPRICED = ("nonzero", "masked_select", "pack")
 class Timing(Record):
     """One timing of a kernel: its size as the simulator counts it, seconds, and what else was varied.
 
-    `k`: elements that are selected (0: no such parameter). `slices`: how many slices of `size` elements one call
-    handles. `elements`: of the tensor. `spread`: (p95 - p5) / 3.29 / median, a relative standard deviation; 0: unknown.
+    `slices`: how many slices of `size` elements one call handles. `share`: of the elements, the k that are selected or
+    the indices; 0 where the row does not state it. `spread`: (p95 - p5) / 3.29 / median, a relative standard deviation;
+    0: unknown.
     """
 
     device: str
     software: str
     kernel: str
     size: float
-    k: float
     slices: float
-    elements: float
+    share: float
     seconds: float
     spread: float
 
@@ -248,13 +249,12 @@ def _row_timings(row: TimedRow, how: TimingRows, problems: list[Problem], unpric
     size = k * max(1, lists) if kernel in INDEX_SIZED else elements
     if size < 1 or slices < 1:
         raise ValueError(f"{size} elements, {slices} slices")
+    share = (size if kernel in INDEX_SIZED else k) / elements if elements else 0.0
     versions = [f"{name} {row.cells[column]}" for column, name in _VERSIONS.items() if row.cells.get(column)]
     device, software = row.text(_DEVICE), row.text(_SOFTWARE) or ", ".join(versions)
-    if size < how.smallest or (how.largest and size > how.largest):
-        return
-    for seconds in row.seconds:
-        spread = _spread(row, seconds)
-        yield Timing(device, software, kernel, size, k, slices, elements, seconds, spread)
+    if how.smallest <= size <= (how.largest or math.inf):
+        for seconds in row.seconds:
+            yield Timing(device, software, kernel, size, slices, share, seconds, _spread(row, seconds))
 
 
 def _spread(row: TimedRow, seconds: float) -> float:
