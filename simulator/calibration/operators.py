@@ -238,36 +238,6 @@ def _fit(measured: Sequence[TimedOperators]) -> OperatorRates:
     return fit_rates(_with_starts(measured), rates_at, first, soft=0.1)
 
 
-class PublishedTraining(Record):
-    """What a training reached on each GPU in 16 bits, in FLOP/s as its authors count them.
-
-    - `samples`: per GPU and pass; where none are published, as many as make the products large.
-    - `half_attention`: whether they count half of the scores, as a causal kernel makes them.
-    """
-
-    gpu: str
-    model: AnyTransformer
-    sequence: int
-    samples: int
-    rate: float
-    arithmetic: Arithmetic
-    source: str
-    half_attention: bool = False
-
-    def timed(self) -> TimedOperators:
-        """Forward and backward of the samples, in the seconds of the FLOPs that the authors count.
-
-        6 N per token and 12 l h s for attention (Chowdhery et al. 2022, 2204.02311, appendix B); a third more where the
-        forward pass runs twice.
-        """
-        made = self.model.describe(self.samples, Precision(gradients="fp16" if self.arithmetic == "fp16" else "bf16"))
-        scores = 12 * self.model.layers * self.model.hidden * self.sequence * (0.5 if self.half_attention else 1.0)
-        twice = 4 / 3 if self.model.recompute == "full" else 1.0
-        counted = twice * self.samples * self.sequence * (6 * made.numel + scores)
-        operators = Counter((*made.forward, *made.backward))
-        return TimedOperators(read_gpu(self.gpu), self.arithmetic, self.source, operators, 0.0, counted / self.rate)
-
-
 def _gpt(layers: int, hidden: int, heads: int, sequence: int, recomputed: bool = False) -> Gpt2:
     kind: dict[str, Any] = {"attention": "separate", "recompute": "full"} if recomputed else {"dropout": False}
     return Gpt2(layers=layers, hidden=hidden, heads=heads, sequence=sequence, positions=sequence, **kind)
@@ -282,17 +252,40 @@ _SHOEYBI = "Shoeybi 2019"
 _NARAYANAN = "Narayanan 2021"  # et al., 2104.04473: 1.7 B on 32 A100, 137 TFLOP/s on each, with communication
 _DAO = "Dao 2023"  # 2307.08691: GPT of 1.3 B and 2.7 B, 2k and 8k tokens, on the 8 A100 of a node
 _DUBEY = "Dubey 2024"  # et al., 2407.21783: 405 B on 8,192 H100, 430 TFLOP/s on each, with communication
-PUBLISHED = (
-    PublishedTraining("v100-pytorch2", _gpt(40, 1536, 16, 1024, True), 1024, 8, 39e12, "fp16", _SHOEYBI),
-    PublishedTraining("v100-pytorch2", _gpt(40, 1536, 16, 1024, True), 1024, 8, 62.4e12, "fp16", _SHOEYBI),
-    PublishedTraining("a100-80gb", _gpt(24, 2304, 24, 2048, True), 2048, 8, 137e12, "fp16", _NARAYANAN),
-    PublishedTraining("a100-80gb", _gpt(24, 2048, 16, 2048), 2048, 8, 196e12, "bf16", _DAO),
-    PublishedTraining("a100-80gb", _gpt(24, 2048, 16, 8192), 8192, 2, 220e12, "bf16", _DAO),
-    PublishedTraining("a100-80gb", _gpt(32, 2560, 32, 2048), 2048, 4, 205e12, "bf16", _DAO),
-    PublishedTraining("a100-80gb", _gpt(32, 2560, 32, 8192), 8192, 1, 225e12, "bf16", _DAO),
-    PublishedTraining("h100", _LLAMA, 8192, 1, 430e12, "bf16", _DUBEY, half_attention=True),
+
+
+_PUBLISHED: tuple[tuple[str, AnyTransformer, int, int, float, Arithmetic, str, float], ...] = (
+    ("v100-pytorch2", _gpt(40, 1536, 16, 1024, True), 1024, 8, 39e12, "fp16", _SHOEYBI, 1.0),
+    ("v100-pytorch2", _gpt(40, 1536, 16, 1024, True), 1024, 8, 62.4e12, "fp16", _SHOEYBI, 1.0),
+    ("a100-80gb", _gpt(24, 2304, 24, 2048, True), 2048, 8, 137e12, "fp16", _NARAYANAN, 1.0),
+    ("a100-80gb", _gpt(24, 2048, 16, 2048), 2048, 8, 196e12, "bf16", _DAO, 1.0),
+    ("a100-80gb", _gpt(24, 2048, 16, 8192), 8192, 2, 220e12, "bf16", _DAO, 1.0),
+    ("a100-80gb", _gpt(32, 2560, 32, 2048), 2048, 4, 205e12, "bf16", _DAO, 1.0),
+    ("a100-80gb", _gpt(32, 2560, 32, 8192), 8192, 1, 225e12, "bf16", _DAO, 1.0),
+    ("h100", _LLAMA, 8192, 1, 430e12, "bf16", _DUBEY, 0.5),
 )
-"""All but those of Dao and Shoeybi et al. include communication, which makes tensor cores look slower than they are."""
+"""GPU; model; tokens of a sample; samples per GPU and pass (where none are published, as many as make the products
+large); FLOP/s on each GPU; arithmetic; source; the share of scores that its authors count, 0.5 for those that a causal
+kernel makes. All but those of Dao and Shoeybi et al. include communication, which makes tensor cores look slower."""
+
+
+@cache
+def published_trainings() -> list[TimedOperators]:
+    """Forward and backward of published trainings in 16 bits, by their sources, in the seconds of the FLOPs counted.
+
+    6 N per token and 12 l h s for attention (Chowdhery et al. 2022, 2204.02311, appendix B); a third more where the
+    forward pass runs twice.
+    """
+    made = []
+    for gpu, model, sequence, samples, rate, arithmetic, source, counted in _PUBLISHED:
+        described = model.describe(samples, Precision(gradients="fp16" if arithmetic == "fp16" else "bf16"))
+        scores = 12 * model.layers * model.hidden * sequence * counted
+        passes = 4 / 3 if model.recompute == "full" else 1.0
+        seconds = passes * samples * sequence * (6 * described.numel + scores) / rate
+        operators = Counter((*described.forward, *described.backward))
+        made.append(TimedOperators(read_gpu(gpu), arithmetic, source, operators, 0.0, seconds))
+    return made
+
 
 CONVOLUTIONS: tuple[tuple[str, Architecture], ...] = (
     ("resnet18-v100", ResNet(depth=18)),
@@ -309,7 +302,7 @@ def with_tensor_cores(rates: OperatorRates) -> OperatorRates:
     share, width = _fit_share(
         lambda share: published_errors(replace(rates, tensor=Efficiency(share, 1.0, 0, ""))), most=2.0
     )
-    sources = list(dict.fromkeys(item.source for item in PUBLISHED))
+    sources = published_errors(rates)
     source = f"published trainings in 16 bits ({', '.join(sources)})"
     return replace(rates, tensor=Efficiency(share, width, len(sources), source))
 
@@ -335,12 +328,7 @@ def _fit_share(errors_at: Callable[[float], Mapping[str, float]], most: float) -
 
 def published_errors(rates: OperatorRates) -> dict[str, float]:
     """Logarithm of predicted over published time, the mean over the models of a source, by the value for any GPU."""
-    return _mean_errors(_published(), replace(rates, tensor_devices={}))
-
-
-@cache
-def _published() -> list[TimedOperators]:
-    return [item.timed() for item in PUBLISHED]
+    return _mean_errors(published_trainings(), replace(rates, tensor_devices={}))
 
 
 def _mean_errors(timed: Iterable[TimedOperators], rates: OperatorRates) -> dict[str, float]:
