@@ -132,11 +132,11 @@ def _fit_cut_of_surface(
     None where, by cross-validation, a curve over the size alone is as good.
     """
     found = Repeats.of([item.size for item in samples], [item.seconds for item in samples], second)
-    x, y = found.sizes, _merge_close_values(np.array(found.second))
+    x, y = found.sizes, _merge_close_values(found.second)
     found = replace(found, second=y)
     odd = checkerboard(found, 2) == 1
     rest = found.at(~odd)
-    alone = cross_validation_error(replace(rest, second=None), checkerboard(rest, FOLDS), _choose_by_size)
+    alone = cross_validation_error(replace(rest, second=np.zeros(0)), checkerboard(rest, FOLDS), _choose_by_size)
     if alone <= NEARLY * choose_surface(rest)[1]:
         return None
     fit = judge(found, lambda item: choose_surface(item)[0], odd, _LEAST_BELOW)
@@ -158,12 +158,11 @@ def _choose_by_size(measured: Repeats) -> Fitted:
 
 def _fitted_lines(kernel: str, axis: str, measured: Repeats, fitted: Floats) -> tuple[FittedLine, ...]:
     """A line over the size at up to five values of the second variable."""
-    second = np.array(measured.second)
-    values = np.unique(second)
+    values = np.unique(measured.second)
     return tuple(
         FittedLine(f"{kernel}, {axis} {value:.3g}", measured.sizes[own], measured.seconds[own], fitted[own])
         for value in values[np.unique(np.linspace(0, len(values) - 1, 5).round().astype(int))]
-        for own in [second == value]
+        for own in [measured.second == value]
     )
 
 

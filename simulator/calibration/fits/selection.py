@@ -161,7 +161,7 @@ def fit_surface(measured: Repeats, grid: tuple[int, int]) -> Fitted:
     Second differences between neighbouring knots are pulled to 0 with a weight of 0.05, where a measurement has 1, so
     that knots without measurements follow their neighbours (penalised splines of degree one, Eilers and Marx 1996).
     """
-    u, v, target = np.log(measured.sizes), np.log(_second(measured)), np.log(measured.seconds)
+    u, v, target = np.log(measured.sizes), np.log(measured.second), np.log(measured.seconds)
     across, along = (_place_knots(axis, most) for axis, most in zip((u, v), grid, strict=True))
     bends = np.vstack(
         [np.kron(bend_penalty(across), np.eye(len(along))), np.kron(np.eye(len(across)), bend_penalty(along))]
@@ -177,7 +177,7 @@ def fit_surface(measured: Repeats, grid: tuple[int, int]) -> Fitted:
 
 def choose_surface(measured: Repeats) -> tuple[Fitted, float]:
     """The coarsest grid whose cross-validated error is close to the lowest, and that error."""
-    distinct = [len(np.unique(values)) for values in (measured.sizes, _second(measured))]
+    distinct = [len(np.unique(values)) for values in (measured.sizes, measured.second)]
     most = 2 * len(measured.sizes)
     grids = [g for g in GRIDS if min(g[0], distinct[0]) * min(g[1], distinct[1]) <= most] or [GRIDS[0]]
     return _choose(measured, checkerboard(measured, FOLDS), [partial(fit_surface, grid=grid) for grid in grids])
@@ -185,15 +185,9 @@ def choose_surface(measured: Repeats) -> tuple[Fitted, float]:
 
 def checkerboard(measured: Repeats, ways: int) -> Ints:
     """A fold below `ways` for each point, in turn along both variables, so that every row and column has all folds."""
-    ranks = [np.unique(values, return_inverse=True)[1] for values in (measured.sizes, _second(measured))]
+    ranks = [np.unique(values, return_inverse=True)[1] for values in (measured.sizes, measured.second)]
     made: Ints = (ranks[0] + (1 if ways == 2 else 2) * ranks[1]) % ways
     return made
-
-
-def _second(measured: Repeats) -> Floats:
-    if measured.second is None:
-        raise ValueError("a surface is one over two variables")
-    return measured.second
 
 
 def _place_knots(values: Floats, most: int) -> Floats:
