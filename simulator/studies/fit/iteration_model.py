@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -44,16 +44,11 @@ _QUANTITY = re.compile(r"\S+ (s|B/s)")
 
 
 class Constant(Record):
-    """A constant with its unit (s, B/s, or none), where the search for it starts, and how a scenario takes it.
-
-    `read` gives its value in a scenario (0 where it has none), `put` a scenario with another one.
-    """
+    """A constant with its unit (s, B/s, or none), and where the search for it starts."""
 
     name: str
     unit: str
     start: float
-    read: Callable[[Scenario], float]
-    put: Callable[[Scenario, float], Scenario]
 
     @property
     def owner(self) -> str:
@@ -65,6 +60,26 @@ class Constant(Record):
     def no_cost(self) -> float:
         """The value at which it costs nothing: 0, or a bandwidth that is as good as infinite."""
         return INFINITE if self.unit == "B/s" else 0.0
+
+    def read(self, scenario: Scenario) -> float:
+        """Its value in a scenario; 0 where it has none, and 1 for a factor on a curve."""
+        if self.owner != "gpu":
+            return float(value_at(scenario, f"cluster.{self.name}") or 0.0)
+        _, kernel, part = self.name.split(".")
+        return 1.0 if part == "scale" else float(getattr(curve_of(scenario.cluster.gpu, kernel), part))
+
+    def put(self, scenario: Scenario, value: float) -> Scenario:
+        """A scenario with another value."""
+        if self.owner == "network":
+            scenario = without_measured_collectives(scenario)  # they hold at one bandwidth and latency only
+        if self.owner != "gpu":
+            return with_value(scenario, f"cluster.{self.name}", value)
+        _, kernel, part = self.name.split(".")
+        gpu = scenario.cluster.gpu
+        curve = curve_of(gpu, kernel)
+        # A piecewise curve has no time of 0: its points are times on a log axis.
+        made = scale_curve(curve, max(value, 1e-9)) if part == "scale" else curve.model_copy(update={part: value})
+        return with_value(scenario, "cluster.gpu.kernels", {**gpu.kernels, kernel: made})
 
 
 def parse_constants(names: Sequence[str], scenarios: Sequence[Scenario]) -> list[Constant]:
@@ -95,17 +110,15 @@ def known_constants(scenario: Scenario) -> dict[str, Constant]:
     for kernel in dict.fromkeys((*gpu.kernels, *KERNELS)):
         if kernel in HOST_KERNELS or gpu.ideal:
             continue
-        parts = _PARTS[type(curve_of(gpu, kernel))]
-        for part in reversed(parts):
-            made[f"kernels.{kernel}.{part}"] = made[f"kernels.{kernel}"] = _kernel_constant(kernel, part)
+        for part in reversed(_PARTS[type(curve_of(gpu, kernel))]):
+            own = Constant(f"kernels.{kernel}.{part}", "" if part == "scale" else "s", _PART_START[part])
+            made[own.name] = made[f"kernels.{kernel}"] = own
     for name in FITTABLE:
-        key = f"runtime.{name}"
-        made[key] = _keyed_constant(key, RUNTIME_COSTS[name].unit, START.get(name, 1e-4))
-    for name, unit in _quantities(scenario.cluster.network.model_dump(mode="json")):
-        key, value = f"network.{name}", value_at(scenario, f"cluster.network.{name}")
+        made[f"runtime.{name}"] = Constant(f"runtime.{name}", RUNTIME_COSTS[name].unit, START.get(name, 1e-4))
+    for name, unit in _quantities(scenario.cluster.network.model_dump(mode="json"), "network."):
+        value = value_at(scenario, f"cluster.{name}")
         if isinstance(value, float) and value > 0:
-            # A measured collective holds at one bandwidth and latency only.
-            made[key] = _keyed_constant(key, unit, value, without_measured_collectives)
+            made[name] = Constant(name, unit, value)
     return made
 
 
@@ -114,35 +127,7 @@ def curve_of(gpu: Gpu, kernel: str) -> Curve:
     return gpu.curve(kernel) or gpu.estimate(kernel).curve
 
 
-def _keyed_constant(
-    name: str, unit: str, start: float, bare: Callable[[Scenario], Scenario] = lambda scenario: scenario
-) -> Constant:
-    """A value of the cluster, which is put into what `bare` leaves of a scenario."""
-    key = f"cluster.{name}"
-    return Constant(
-        name,
-        unit,
-        start,
-        lambda scenario: float(value_at(scenario, key) or 0.0),
-        lambda scenario, value: with_value(bare(scenario), key, value),
-    )
-
-
-def _kernel_constant(kernel: str, part: str) -> Constant:
-    def read(scenario: Scenario) -> float:
-        return 1.0 if part == "scale" else float(getattr(curve_of(scenario.cluster.gpu, kernel), part))
-
-    def put(scenario: Scenario, value: float) -> Scenario:
-        gpu = scenario.cluster.gpu
-        curve = curve_of(gpu, kernel)
-        # A piecewise curve has no time of 0: its points are times on a log axis.
-        made = scale_curve(curve, max(value, 1e-9)) if part == "scale" else curve.model_copy(update={part: value})
-        return with_value(scenario, "cluster.gpu.kernels", {**gpu.kernels, kernel: made})
-
-    return Constant(f"kernels.{kernel}.{part}", "" if part == "scale" else "s", _PART_START[part], read, put)
-
-
-def _quantities(data: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
+def _quantities(data: Mapping[str, Any], above: str) -> Iterator[tuple[str, str]]:
     """Dotted names and units of the quantities in a dumped spec; a quantity above 0 is text with its unit."""
     for key, value in data.items():
         if isinstance(value, dict):
