@@ -211,6 +211,10 @@ class NcclLaw(Record):
                 made[place] = choice.label
         return made
 
+    def with_library(self, **terms: Any) -> NcclLaw:
+        """The law with other terms of the library."""
+        return replace(self, fabric=_with_terms_of_nccl(self.fabric, **terms))
+
 
 def describe_library(base: Fabric, settings: Sequence[str], reported: bool) -> Fabric:
     """The base with what decides NCCL's choices, as far as it is not given.
@@ -239,12 +243,10 @@ def fit_nccl_law(series: Mapping[Key, Repeats], base: Fabric, device: str = "") 
     messages of each size in their own way; then the start-up of a hop for each protocol and the efficiency of the other
     algorithms, with NCCL's constants as priors.
     """
-    base = _with_terms_of_nccl(base.model_copy(update={"measured": ()}), latency=base.latency)
+    start = NcclLaw(_with_terms_of_nccl(base.model_copy(update={"measured": ()}), latency=base.latency), device)
     across = {key: item for key, item in series.items() if key.nodes > 1}
     inside = {key: item for key, item in series.items() if key not in across}
-    fabric = _with_rate(across, _with_rate(inside, base, device), device)
-    fabric = _with_steps(across, fabric, device)
-    return NcclLaw(_with_hops(across, fabric, device), device)
+    return _with_hops(across, _with_steps(across, _with_rate(across, _with_rate(inside, start))))
 
 
 def step_inside() -> float:
@@ -252,31 +254,25 @@ def step_inside() -> float:
     return float(tables_of(NEWEST).hop["nvlink"][RING, SIMPLE])
 
 
-def summed_in_switch(
-    series: Mapping[Key, Repeats], base: Fabric, device: str, settings: Sequence[str] = ()
-) -> dict[Key, Repeats]:
+def summed_in_switch(series: Mapping[Key, Repeats], law: NcclLaw, settings: Sequence[str] = ()) -> dict[Key, Repeats]:
     """The series whose largest payloads NCCL sums in the switch of a node (NVLS), rather than along rings.
 
     None where it was told not to (NCCL_NVLS_ENABLE=0 in the settings).
     """
     if any("NCCL_NVLS_ENABLE=0" in setting.split(", ") for setting in settings):
         return {}
-    law = NcclLaw(base, device)
     return {key: item for key, item in series.items() if law.labels(key, item.sizes[-1:]) == [_NVLS]}
 
 
-def with_sums_in_switch(series: Mapping[Key, Repeats], fabric: Fabric, device: str) -> Fabric:
-    """The fabric with the share of the links' rate that sums in the switch reach for the largest payloads."""
+def with_sums_in_switch(series: Mapping[Key, Repeats], law: NcclLaw) -> NcclLaw:
+    """The law with the share of the links' rate that sums in the switch reach for the largest payloads."""
     shares = []
     for key, item in series.items():
         large = _largest(item)
-        whole, half = (
-            NcclLaw(_with_terms_of_nccl(fabric, efficiency={_NVLS: share}), device).time(key, large.sizes)
-            for share in (1.0, 0.5)
-        )
+        whole, half = (law.with_library(efficiency={_NVLS: share}).time(key, large.sizes) for share in (1.0, 0.5))
         # The time is a start-up and bytes / share, which takes as long again at half the share.
         shares += ((half - whole) / np.maximum(large.seconds - (2 * whole - half), 1e-9)).tolist()
-    return _with_terms_of_nccl(fabric, efficiency={_NVLS: float(np.clip(np.median(shares), 0.01, 1.0))})
+    return law.with_library(efficiency={_NVLS: float(np.clip(np.median(shares), 0.01, 1.0))})
 
 
 def fit_sums_in_switch(series: Mapping[Key, Repeats], base: Fabric, device: str, hardware: bool) -> NcclLaw:
@@ -286,9 +282,8 @@ def fit_sums_in_switch(series: Mapping[Key, Repeats], base: Fabric, device: str,
     base's where that describes the machine (`hardware`), and otherwise the rate of which the sums would reach the share
     that NCCL assumes (`NVLS_EFFICIENCY`).
     """
-    base = base.model_copy(update={"measured": ()})
-    fabric = base if hardware else _with_rate(series, base, device)
-    return NcclLaw(with_sums_in_switch(series, fabric, device), device, ("bandwidth", "latency"))
+    start = NcclLaw(base.model_copy(update={"measured": ()}), device, ("bandwidth", "latency"))
+    return with_sums_in_switch(series, start if hardware else _with_rate(series, start))
 
 
 def split_seconds(law: Any, key: Key, sizes: Floats, rates: Sequence[str]) -> tuple[Floats, Floats]:
@@ -306,41 +301,39 @@ def _largest(item: Repeats) -> Repeats:
     return item.at(item.sizes >= item.sizes[-1] / _LARGEST)
 
 
-def _with_rate(series: Mapping[Key, Repeats], base: Fabric, device: str) -> Fabric:
-    """The fabric with the rates at which the largest payloads take no less than measured.
+def _with_rate(series: Mapping[Key, Repeats], law: NcclLaw) -> NcclLaw:
+    """The law with the rates at which the largest payloads take no less than measured.
 
     That of the NICs where they are the bottleneck; otherwise that of the links inside a node.
     """
-    found: dict[str, list[float]] = {"bandwidth": [], "intra_node.bandwidth": []}
+    terms = ("bandwidth", "intra_node.bandwidth") if law.fabric.intra_node else ("bandwidth",)
+    found: dict[str, list[float]] = {}
     for key, item in series.items():
         large = _largest(item)
-        for term, rates in found.items():
-            if "." in term and base.intra_node is None:
-                continue
-            rate = term_of(base, term)
-            once, wire = split_seconds(NcclLaw(base, device), key, large.sizes, (term,))
+        for term in terms:
+            once, wire = split_seconds(law, key, large.sizes, (term,))
             if (wire > 0.5 * once).all():
-                rates.append(rate * float(np.quantile(wire / large.seconds, 0.75)))
+                rate = term_of(law.fabric, term) * float(np.quantile(wire / large.seconds, 0.75))
+                found.setdefault(term, []).append(rate)
                 break
-    return with_terms(base, {term: max(rates) for term, rates in found.items() if rates})
+    return replace(law, fabric=with_terms(law.fabric, {term: max(rates) for term, rates in found.items()}))
 
 
-def _with_steps(series: Mapping[Key, Repeats], fabric: Fabric, device: str) -> Fabric:
-    """The fabric with the time of a step beyond its bytes: medians over rings, by octaves of the step's bytes."""
-    free = _with_terms_of_nccl(fabric, step_overhead=((1.0, 0.0),))
-    law, octave, rest = NcclLaw(free, device), list[float](), list[float]()
+def _with_steps(series: Mapping[Key, Repeats], law: NcclLaw) -> NcclLaw:
+    """The law with the time of a step beyond its bytes: medians over rings, by octaves of the step's bytes."""
+    free, octave, rest = law.with_library(step_overhead=((1.0, 0.0),)), list[float](), list[float]()
     for key, item in series.items():
         across = key.passes / key.gpus_per_node
-        rings = [label.startswith("ring") for label in law.labels(key, item.sizes)]
+        rings = [label.startswith("ring") for label in free.labels(key, item.sizes)]
         if key.primitive != "broadcast" and any(rings):
-            beyond = (item.seconds - law.time(key, item.sizes)) / across
+            beyond = (item.seconds - free.time(key, item.sizes)) / across
             rest += np.maximum(0.0, beyond)[rings].tolist()
             octave += np.log2(item.sizes / key.workers)[rings].tolist()
     if len(rest) < _LEAST_STEPS:
-        return fabric
+        return law
     knots, steps_at = np.unique(np.round(octave)), np.array(octave)
     points = [(float(2**knot), float(np.median(np.array(rest)[np.abs(steps_at - knot) <= _WINDOW]))) for knot in knots]
-    return _with_terms_of_nccl(fabric, step_overhead=_needed(points))
+    return law.with_library(step_overhead=_needed(points))
 
 
 def _needed(points: list[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
@@ -355,11 +348,10 @@ def _needed(points: list[tuple[float, float]]) -> tuple[tuple[float, float], ...
     return tuple(kept)
 
 
-def _with_hops(series: Mapping[Key, Repeats], fabric: Fabric, device: str) -> Fabric:
-    """The fabric with start-ups of hops by protocol, and efficiencies of the algorithms that steps do not explain."""
-    law = NcclLaw(fabric, device)
+def _with_hops(series: Mapping[Key, Repeats], law: NcclLaw) -> NcclLaw:
+    """The law with start-ups of hops by protocol, and efficiencies of the algorithms that steps do not explain."""
     labels = {label for key, item in series.items() for label in law.labels(key, item.sizes)}
-    by_steps = bool(fabric.nccl.step_overhead)
+    by_steps = bool(law.fabric.nccl.step_overhead)
     hops = sorted({label.split()[1] for label in labels if not (by_steps and label.startswith("ring"))})
     pairs = sorted(
         label
@@ -367,18 +359,17 @@ def _with_hops(series: Mapping[Key, Repeats], fabric: Fabric, device: str) -> Fa
         if label in ("tree LL", "nvls_tree Simple") or (not by_steps and label.startswith(("ring", "tree")))
     )
     if not hops and not pairs:
-        return fabric
-    start = np.log(np.array([max(2e-6, fabric.latency)] * len(hops) + [0.5] * len(pairs)))
+        return law
+    start = np.log(np.array([max(2e-6, law.fabric.latency)] * len(hops) + [0.5] * len(pairs)))
     prior = np.array([0.2] * len(hops) + [1.0 / _WIDTH] * len(pairs))
 
-    def made(parameters: Floats) -> Fabric:
+    def made(parameters: Floats) -> NcclLaw:
         values = np.exp(np.clip(parameters, start - 6, start + 6)).tolist()
         shares = {pair: min(1.0, value) for pair, value in zip(pairs, values[len(hops) :], strict=True)}
-        return _with_terms_of_nccl(fabric, hop_latency=dict(zip(hops, values, strict=False)), efficiency=shares)
+        return law.with_library(hop_latency=dict(zip(hops, values, strict=False)), efficiency=shares)
 
     def residuals(parameters: Floats) -> Floats:
-        now = NcclLaw(made(parameters), device)
-        off = np.log(all_times(now, series)) - np.log(all_seconds(series))
+        off = np.log(all_times(made(parameters), series)) - np.log(all_seconds(series))
         return np.concatenate([off, prior * (parameters - start)])
 
     return made(robust_log_fit(residuals, start))

@@ -32,7 +32,7 @@ from simulator.engine.refusals import as_input_error
 from simulator.errors import InputError, Problem, suggest_nearest
 from simulator.fabrics.base import Fabric
 from simulator.models.curves import Floats
-from simulator.models.groups import leave_out
+from simulator.models.groups import group_by, leave_out
 from simulator.progress import Watch
 from simulator.records import asdict
 from simulator.scenario.named_parts import read_part
@@ -41,7 +41,7 @@ from simulator.topologies.base import Topology
 _LEAST_SIZES = 3
 _UPPER = 0.75
 NCCL = "nccl"
-_ORDER = (NCCL, "ring")
+_ORDER = {NCCL: 0, "ring": 1}
 USELESS = 1.0
 """A mean relative error above which no config is written."""
 
@@ -77,30 +77,31 @@ def calibrate_network(
         # Moving bytes never takes n log n.
         curves[key] = fit_curve(item, lambda name: name != "n_log_n")
         watch.step()
-    groups: dict[str, dict[Key, Repeats]] = {}
     across = any(key.topology == NCCL and key.nodes > 1 for key in series)
-    for key, item in series.items():
+
+    def algorithm_of(key: Key) -> str:
         # Inside one node NCCL's rings are those of the links; between nodes it changes algorithm and protocol.
         chosen = NCCL if across and not free else "ring"
-        name = (algorithms or {}).get(key.primitive) or (chosen if key.topology == NCCL else key.topology)
-        groups.setdefault(name, {})[key] = item
+        return (algorithms or {}).get(key.primitive) or (chosen if key.topology == NCCL else key.topology)
+
     laws, device = [], " ".join(measured.devices)
+    groups = sorted(group_by(series, algorithm_of).items(), key=lambda pair: _ORDER.get(pair[0], 9))
     watch.expect(len(groups))
-    for name, members in sorted(groups.items(), key=lambda pair: _ORDER.index(pair[0]) if pair[0] in _ORDER else 9):
+    for name, keys in groups:
         watch.step()
         if name == NCCL:
+            members = {key: series[key] for key in keys}
             _check_feasible(members, NcclLaw(base, device))
             described = describe_library(base, measured.settings, hardware)
             found = _fit(members, partial(fit_nccl_law, base=described, device=device), ("bandwidth",))
             laws.append(LawFit(name, members, found, None))
-        elif used := _select_large_sizes(
-            {key: item for key, item in members.items() if key.topology != NCCL} or members, law_from
-        ):
-            guided = name == "ring" and not (algorithms or free)
-            in_switch = summed_in_switch(used, base, device, measured.settings) if guided else {}
-            laws.append(
-                _fit_inside(used, in_switch, base, device, hardware) if guided else _fit_links(used, base, name, free)
-            )
+            continue
+        forced = [key for key in keys if key.topology != NCCL]
+        used = _select_large_sizes({key: series[key] for key in forced or keys}, law_from)
+        if used and name == "ring" and not (algorithms or free):
+            laws.append(_fit_inside(used, base, device, measured.settings, hardware))
+        elif used:
+            laws.append(_fit_links(used, base, name, free))
     if not laws:
         what = f"a series of {_LEAST_SIZES} sizes or more"
         raise InputError(Problem("calibrate network", what, f"{len(series) + len(alone)} shorter ones"))
@@ -142,9 +143,10 @@ def _fit_links(series: Mapping[Key, Repeats], base: Fabric, name: str, free: Seq
 
 
 def _fit_inside(
-    series: Mapping[Key, Repeats], in_switch: Mapping[Key, Repeats], base: Fabric, device: str, hardware: bool
+    series: Mapping[Key, Repeats], base: Fabric, device: str, settings: Sequence[str], hardware: bool
 ) -> LawFit:
     """The link law of NCCL's rings inside a node, and the share of the rate that sums in the switch reach."""
+    in_switch = summed_in_switch(series, NcclLaw(base, device), settings)
     rings = {key: item for key, item in series.items() if key not in in_switch}
     if not rings:
         fit = partial(fit_sums_in_switch, base=base, device=device, hardware=hardware)
@@ -157,7 +159,7 @@ def _fit_inside(
         made = _fit_links(rings, start, "ring", ("bandwidth", "collective_start_up"))
     if not in_switch:
         return made
-    return made.with_fabric(with_sums_in_switch(in_switch, made.chosen.law.fabric, device))
+    return made.with_fabric(with_sums_in_switch(in_switch, NcclLaw(made.chosen.law.fabric, device)).fabric)
 
 
 def _check_feasible(series: Mapping[Key, Repeats], law: LinkLaw | NcclLaw) -> None:
@@ -192,7 +194,7 @@ def _fit(series: Mapping[Key, Repeats], fit: Callable[[Mapping[Key, Repeats]], L
         nodes_left_out=left_out(lambda key: key.nodes) if by_nccl else {},
         beyond=law_errors(fit(lower), upper) if lower else np.zeros(0),
         fitted=law_errors(law, series),
-        between=law_errors(half, even) if by_nccl else None,
+        between=law_errors(half, even) if by_nccl else np.zeros(0),
         parts=part_errors(half, even),
     )
 
@@ -210,13 +212,9 @@ def _split_sizes(series: Mapping[Key, Repeats]) -> tuple[dict[Key, Repeats], dic
 
 def _select_large_sizes(series: Mapping[Key, Repeats], law_from: float) -> dict[Key, Repeats]:
     """Sizes from `law_from` on, or all sizes of a series that has too few such."""
-    made = {}
-    for key, item in series.items():
-        large = item.sizes >= law_from
-        large = large if large.sum() >= _LEAST_SIZES else np.ones(len(large), dtype=bool)
-        if large.sum() >= _LEAST_SIZES:
-            made[key] = item.at(large)
-    return made
+    large = {key: item.at(item.sizes >= law_from) for key, item in series.items()}
+    kept = {key: item if len(item.sizes) >= _LEAST_SIZES else series[key] for key, item in large.items()}
+    return {key: item for key, item in kept.items() if len(item.sizes) >= _LEAST_SIZES}
 
 
 def base_fabric(name: str | None, measured: CollectiveTimings) -> Fabric:

@@ -93,8 +93,8 @@ class Fit(Record):
 
     `left_out`: errors at each worker count of the law fitted to the other counts, where these determine the bandwidth;
     `nodes_left_out`: the same for numbers of nodes; `beyond`: errors in the upper quarter of the sizes (log axis) of
-    the law fitted to the rest; `fitted`: errors on the measurements that the law was fitted to; `between`: errors at
-    every second size of the law fitted to the others; `parts`: the same by rate and start-up.
+    the law fitted to the rest; `fitted`: errors on the measurements that the law was fitted to; `between`: errors of
+    NCCL's law at every second size, fitted to the others; `parts`: the same by rate and start-up.
     """
 
     law: Law
@@ -103,8 +103,8 @@ class Fit(Record):
     nodes_left_out: Mapping[int, Floats]
     beyond: Floats
     fitted: Floats
-    between: Floats | None = None
-    parts: PartErrors | None = None
+    between: Floats
+    parts: PartErrors
 
     @property
     def worker_errors(self) -> Floats:
@@ -117,11 +117,8 @@ class Fit(Record):
 
         These are every second size for NCCL, whose steps change with the size, and sizes beyond those fitted otherwise.
         """
-        if self.nodes_left_out:
-            return _pool(self.nodes_left_out.values())
-        if self.left_out:
-            return self.worker_errors
-        return self.between if self.between is not None else self.beyond
+        groups = self.nodes_left_out or self.left_out
+        return _pool(groups.values()) if groups else self.between if len(self.between) else self.beyond
 
     def as_dict(self) -> Mapping[str, Any]:
         """The part of the result document that states it."""
@@ -130,7 +127,7 @@ class Fit(Record):
             "terms": {name: value if value < math.inf else None for name, value in terms.items()},
             "unseen": list(self.law.unseen),
             "fitted": errors_as_dict(self.fitted),
-            "size_interpolation": errors_as_dict(self.between) if self.between is not None else None,
+            "size_interpolation": errors_as_dict(self.between),
             "size_extrapolation": errors_as_dict(self.beyond),
             "worker_extrapolation": {str(count): errors_as_dict(errors) for count, errors in self.left_out.items()},
             "node_extrapolation": {str(n): errors_as_dict(errors) for n, errors in self.nodes_left_out.items()},

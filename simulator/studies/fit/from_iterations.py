@@ -15,6 +15,7 @@ from simulator.hardware.gpu import Gpu
 from simulator.hardware.runtime import Runtime
 from simulator.hardware.widths import FACTOR_COSTS
 from simulator.models.curves import Curve
+from simulator.models.groups import group_by
 from simulator.models.widths import width_of_deviation
 from simulator.prediction.measured import measured_values
 from simulator.prediction.run import plan_of
@@ -95,17 +96,15 @@ def fit_from_iterations(
     fitted = [row for row in rows if row.fitted]
     owners = {"gpu", "runtime"}
     if found.scenarios and names:
-        try:
+        with collect_problems(problems):
             owners = {item.owner for item in parse_constants(names, found.scenarios)}
-        except InputError as error:
-            problems += error.problems
     problems += _several_owners(fitted, owners)
     if found.scenarios and not fitted and not unknown:
         problems.append(Problem(WHERE, "measured times to fit to", f"none of {len(rows)}", _HINT))
     if problems:
         raise InputError(problems)
-    specs = {id(row): [getattr(row.scenario.cluster, owner).fingerprint for owner in owners] for row in rows}
-    alike = [row for row in rows if specs[id(row)] == specs[id(fitted[0])]]
+    specs = {owner: getattr(fitted[0].scenario.cluster, owner).fingerprint for owner in owners}
+    alike = [row for row in rows if all(getattr(row.scenario.cluster, o).fingerprint == specs[o] for o in owners)]
     fit = fit_named(alike, names, watch=watch) if names else fit_what_is_not_measured(alike, watch)
     if len(alike) < len(rows):
         aside = count_of(len(rows) - len(alike), "measured time")
@@ -138,8 +137,7 @@ def fitted_configs(fit: IterationFit, about: About) -> dict[str, str]:
     """
     scenarios = distinct_scenarios([item.row for item in fit.fitted])
     made = {}
-    for owner in dict.fromkeys(item.constant.owner for item in fit.constants):
-        own = [item for item in fit.constants if item.constant.owner == owner]
+    for owner, own in group_by(fit.constants, lambda item: item.constant.owner).items():
         changed = scenarios[0]
         for item in own:
             changed = item.constant.put(changed, item.value)
@@ -173,18 +171,15 @@ def _with_evidence(
             changes["slowdown_width"] = 0.0  # no longer an estimate
         return spec.model_copy(update=changes)
     if not isinstance(spec, Gpu) or not isinstance(base, Gpu):
-        error = _largest_error(own)
-        return spec.model_copy(update={"held_out_mape": error, "measured": ()})
+        return spec.model_copy(update={"held_out_mape": _largest_error(own), "measured": ()})
     kernels: dict[str, Curve] = dict(spec.kernels)
-    for kernel in dict.fromkeys(item.constant.name.split(".")[1] for item in own):
-        items = [item for item in own if item.constant.name.split(".")[1] == kernel]
+    for kernel, items in group_by(own, lambda item: item.constant.name.split(".")[1]).items():
         parts = ", ".join(item.constant.name.rpartition(".")[2] for item in items)
         source = f"{parts}: fitted to whole iterations ({count_of(len(fit.fitted), 'time')}, as above)"
         old = base.curve(kernel)
         source += "; before: " + " ".join(old.source.split()) if old else "; the rest is an estimate"
-        update: dict[str, Any] = {"held_out_mape": _largest_error(items), "derived": True, "source": source}
-        update["range"] = _sizes(scenarios, kernel)
-        kernels[kernel] = kernels[kernel].model_copy(update=update)
+        evidence = {"held_out_mape": _largest_error(items), "range": _sizes(scenarios, kernel), "source": source}
+        kernels[kernel] = kernels[kernel].model_copy(update={**evidence, "derived": True})
     return spec.model_copy(update={"kernels": kernels})
 
 

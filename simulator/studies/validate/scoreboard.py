@@ -175,39 +175,31 @@ def _sum(made: Sequence[JudgedSign]) -> SignSum:
 OURS = "this simulator"
 
 
-class Formula(NamedTuple):
-    """A closed formula: seconds in which p workers exchange a model of S bytes over links of B bytes per second."""
-
-    name: str
-    source: str
-    seconds: Callable[[float, int, float], float]
-
-
-FORMULAS = (
-    Formula(
-        "bytes over rate",
-        "S/B, as published calculators of local steps count (Adnan082/diloco-measured, 2026, compares it)",
+Formula = Callable[[float, int, float], float]
+"""Seconds in which p workers exchange a model of S bytes over links of B bytes per second."""
+FORMULAS: dict[str, tuple[Formula, str]] = {
+    "bytes over rate": (
         lambda nbytes, workers, rate: nbytes / rate,
+        "S/B, as published calculators of local steps count (Adnan082/diloco-measured, 2026, compares it)",
     ),
-    Formula(
-        "twice the bytes over rate",
+    "twice the bytes over rate": (
+        lambda nbytes, workers, rate: 2 * nbytes / rate,
         "2 S/B, a reduction and a broadcast: how MaxText sizes a link (AI-Hypercomputer/maxtext, "
         "docs/reference/core_concepts/diloco.md, 2026)",
-        lambda nbytes, workers, rate: 2 * nbytes / rate,
     ),
-    Formula(
-        "ring",
-        "2 (p - 1)/p S/B (Patarasuk and Yuan 2009), without start-up",
+    "ring": (
         lambda nbytes, workers, rate: 2 * (workers - 1) / workers * nbytes / rate,
+        "2 (p - 1)/p S/B (Patarasuk and Yuan 2009), without start-up",
     ),
-)
+}
+"""Closed formulas by name, each with where it was published."""
 
 
 TWO_FORMULAS = "two formulas"
 SHARE_OF_PEAK = 0.45
 """Share of the data sheet's rate that the products of a large training reach (Chowdhery et al. 2022, 2204.02311: 46 %
 on TPU v4)."""
-_SOURCES = {item.name: item.source for item in FORMULAS} | {
+_SOURCES = {name: source for name, (_, source) in FORMULAS.items()} | {
     TWO_FORMULAS: f"FLOP over {SHARE_OF_PEAK} of the data sheet's rate (Chowdhery et al. 2022, 2204.02311: 46 %), plus "
     "bytes of the busiest link over its bandwidth, none of them hidden"
 }
@@ -217,7 +209,7 @@ def formula_errors(plan: Plan, measured: float) -> dict[str, float]:
     """The signed error of each formula on a measured synchronisation of a dense model, at the bandwidth of a NIC."""
     workers, rate = plan.wiring.layout.workers, plan.setup.network.fabric.bandwidth
     nbytes = sum(plan.work.nbytes)
-    return {item.name: item.seconds(nbytes, workers, rate) / measured - 1 for item in FORMULAS}
+    return {name: formula(nbytes, workers, rate) / measured - 1 for name, (formula, _) in FORMULAS.items()}
 
 
 def two_formulas_error(
