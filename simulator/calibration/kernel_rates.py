@@ -166,11 +166,12 @@ def _left_out(
 def _learn_factors(timed: Sequence[Timed]) -> Rates:
     """Rates without widths."""
     adds = [item for item in timed if item.kernel == "elementwise"]
-    reached = {item.device: _of(item.gpu.hardware.reached) for item in adds}
-    share = geometric_mean([reached[item.device] / _of(item.gpu.memory_bandwidth) for item in adds]) if adds else 1.0
-    hardware = {item.device: item.gpu.hardware for item in timed}
-    clocks = [_of(item.clock) for item in hardware.values() if item.clock]
-    cycles = [_of(item.cycles) / (share * _of(item.bandwidth)) for item in hardware.values() if item.cycles]
+    reached = {item.device: item.gpu.hardware.reached or 0.0 for item in adds}
+    shares = [reached[item.device] / (item.gpu.memory_bandwidth or 1.0) for item in adds]
+    share = geometric_mean(shares) if shares else 1.0
+    hardware = {item.device: item.gpu.hardware for item in timed}.values()
+    clocks = [item.clock for item in hardware if item.clock]
+    cycles = [item.cycles / (share * (item.bandwidth or 1.0)) for item in hardware if item.cycles]
     plain = Rates(
         launch=_launch(timed),
         share=share,
@@ -186,7 +187,7 @@ def _learn_factors(timed: Sequence[Timed]) -> Rates:
         for name in {item.name, rate_name(item.kernel, item.gpu.framework, item.gpu.memory)}:
             found[name].append(1 / share if is_plain else measured / unit_time(work, seen, plain))
             if work.bound in _WHOLE_GPU:
-                least[name].append(_whole_rate(item) * _of(item.gpu.memory_bandwidth))
+                least[name].append(_whole_rate(item) * (item.gpu.memory_bandwidth or 0.0))
         if work.bound in _WHOLE_GPU and not is_plain:
             kinds[work.kind].setdefault(item.name, []).append(measured / memory_time(work, seen, plain))
     # One GPU alone does not tell how fast a kernel that its multiprocessors limit can be for its memory bandwidth.
@@ -233,10 +234,6 @@ def _whole_rate(item: Timed) -> float:
     """Measured seconds of the largest call per element (per n log2 n in one block)."""
     high = item.ends[1]
     return float(item.curve.time(high)) / (high * math.log2(high) if item.work.bound == "one block" else high)
-
-
-def _of(value: float | None) -> float:
-    return value or 0.0
 
 
 _HEAD = """\

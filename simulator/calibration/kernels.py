@@ -136,7 +136,10 @@ def _fit_cut_of_surface(
     found = replace(found, second=y)
     odd = checkerboard(found, 2) == 1
     rest = found.at(~odd)
-    alone = cross_validation_error(replace(rest, second=np.zeros(0)), checkerboard(rest, FOLDS), _choose_by_size)
+    bare = replace(rest, second=np.zeros(0))
+    alone = cross_validation_error(
+        bare, checkerboard(rest, FOLDS), lambda item: choose_curve(Repeats.of(item.sizes, item.seconds))
+    )
     if alone <= NEARLY * choose_surface(rest)[1]:
         return None
     fit = judge(found, lambda item: choose_surface(item)[0], odd, _LEAST_BELOW)
@@ -149,11 +152,6 @@ def _fit_cut_of_surface(
     lines = _fitted_lines(samples[0].kernel, axis, found, whole.at(found))
     fit = replace(fit, measured=Repeats(at, on_cut.predict(at), found.spread), chosen=on_cut, held_sizes=held_sizes)
     return KernelFit(samples[0].kernel, fit, len(samples), fit.held_errors[near[odd]], spread, lines, axis)
-
-
-def _choose_by_size(measured: Repeats) -> Fitted:
-    known = Repeats.of(measured.sizes, measured.seconds)
-    return choose_curve(known.sizes, known.seconds)
 
 
 def _fitted_lines(kernel: str, axis: str, measured: Repeats, fitted: Floats) -> tuple[FittedLine, ...]:

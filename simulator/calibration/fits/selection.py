@@ -69,9 +69,8 @@ Allowed = Callable[[str], bool]
 
 def fit_curve(measured: Repeats, allowed: Allowed = lambda name: True) -> CurveFit:
     """Choose a family by cross-validation, fit it, and find its error on held-out sizes."""
-    return judge(
-        measured, lambda item: choose_curve(item.sizes, item.seconds, allowed), np.arange(len(measured.sizes)) % 2 == 1
-    )
+    odd = np.arange(len(measured.sizes)) % 2 == 1
+    return judge(measured, partial(choose_curve, allowed=allowed), odd)
 
 
 def judge(
@@ -105,18 +104,18 @@ def _left_out(
     return choose(measured.at(~held)).at(left_out) / left_out.seconds - 1
 
 
-def choose_curve(sizes: Floats, seconds: Floats, allowed: Allowed = lambda name: True) -> Fitted:
+def choose_curve(measured: Repeats, allowed: Allowed = lambda name: True) -> Fitted:
     """The simplest family whose cross-validated error is close to the lowest, fitted to all sizes.
 
     Folds take turns along the sizes. The two ends are never held out, because the others say nothing about them.
     """
-    known = families(len(sizes), allowed)
+    count = len(measured.sizes)
+    known = families(count, allowed)
     if not known:
-        return Fitted("constant", lambda at: np.full(np.shape(at), float(seconds.mean())))
-    fold = np.arange(len(sizes)) % max(1, min(FOLDS, len(sizes) - 2))
+        return Fitted("constant", lambda at: np.full(np.shape(at), float(measured.seconds.mean())))
+    fold = np.arange(count) % max(1, min(FOLDS, count - 2))
     fold[[0, -1]] = -1
-    fits = [partial(_fit_sizes, fit) for fit in known.values()]
-    return _choose(Repeats(sizes, seconds, None), fold, fits, _ROUNDING)[0]
+    return _choose(measured, fold, [partial(_fit_sizes, fit) for fit in known.values()], _ROUNDING)[0]
 
 
 def _fit_sizes(fit: Fitter, measured: Repeats) -> Fitted:

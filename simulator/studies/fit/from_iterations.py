@@ -173,7 +173,7 @@ def _with_evidence(
     if not isinstance(spec, Gpu) or not isinstance(base, Gpu):
         return spec.model_copy(update={"held_out_mape": _largest_error(own), "measured": ()})
     kernels: dict[str, Curve] = dict(spec.kernels)
-    for kernel, items in group_by(own, lambda item: item.constant.name.split(".")[1]).items():
+    for kernel, items in group_by(own, lambda item: item.constant.kernel).items():
         parts = ", ".join(item.constant.name.rpartition(".")[2] for item in items)
         source = f"{parts}: fitted to whole iterations ({count_of(len(fit.fitted), 'time')}, as above)"
         old = base.curve(kernel)

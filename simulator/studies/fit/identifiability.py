@@ -237,9 +237,7 @@ def choose_constants(fitted: Sequence[MeasuredRow]) -> tuple[list[Constant], lis
     model = IterationModel(fitted, candidates)
     slopes = model.elasticities(_rough_values(model)) if fitted else np.zeros((0, len(candidates)))
     # How far a constant may be off; a launch or a call by a factor of 2.
-    widths = [
-        fitted[0].scenario.cluster.gpu.width(c.name.split(".")[1]) if c.owner == "gpu" else 2.0 for c in candidates
-    ]
+    widths = [fitted[0].scenario.cluster.gpu.width(c.kernel) if c.owner == "gpu" else 2.0 for c in candidates]
     effects = np.abs(slopes).max(axis=0, initial=0.0) * list(map(math.log, widths))
     chosen: list[int] = []
     refused = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -188,8 +188,9 @@ def fit_constants(
         for row, old, new in zip(rows, before, after, strict=True)
     )
     found = _with_errors(model, values, others)
-    unsteady = {item.name: item for item in _unsteady(found)}
-    refused = (*(item for item in refused if item.name not in unsteady), *unsteady.values())
+    unsteady = [_unsteady(item) for item in found if (item.error_of_set_ups or 0.0) > LARGEST_ERROR]
+    names = {item.name for item in unsteady}
+    refused = (*(item for item in refused if item.name not in names), *unsteady)
     return IterationFit(found, outcomes, refused, tuple(_notes(model, found)))
 
 
@@ -233,13 +234,10 @@ def _with_errors(model: IterationModel, values: Floats, others: Sequence[Floats]
     return tuple(made)
 
 
-def _unsteady(found: Sequence[FittedConstant]) -> Iterator[Refusal]:
-    """Constants that move by more than they may when set-ups are left out."""
-    for item in found:
-        moved = item.error_of_set_ups or 0.0
-        if moved > LARGEST_ERROR:
-            reason = f"it moves by {100 * moved:.0f} % when set-ups are left out: they ask for different values"
-            yield Refusal(item.constant.name, reason, "fit set-ups by themselves, and see what differs", weak=True)
+def _unsteady(item: FittedConstant) -> Refusal:
+    moved = 100 * (item.error_of_set_ups or 0.0)
+    reason = f"it moves by {moved:.0f} % when set-ups are left out: they ask for different values"
+    return Refusal(item.constant.name, reason, "fit set-ups by themselves, and see what differs", weak=True)
 
 
 def _notes(model: IterationModel, found: Sequence[FittedConstant]) -> list[str]:

@@ -57,6 +57,11 @@ class Constant(Record):
         return "gpu" if room == "kernels" else room
 
     @property
+    def kernel(self) -> str:
+        """The kernel whose curve it is a part of; of others, its own name."""
+        return self.name.split(".")[1]
+
+    @property
     def no_cost(self) -> float:
         """The value at which it costs nothing: 0, or a bandwidth that is as good as infinite."""
         return INFINITE if self.unit == "B/s" else 0.0
@@ -65,8 +70,8 @@ class Constant(Record):
         """Its value in a scenario; 0 where it has none, and 1 for a factor on a curve."""
         if self.owner != "gpu":
             return float(value_at(scenario, f"cluster.{self.name}") or 0.0)
-        _, kernel, part = self.name.split(".")
-        return 1.0 if part == "scale" else float(getattr(curve_of(scenario.cluster.gpu, kernel), part))
+        part = self.name.rpartition(".")[2]
+        return 1.0 if part == "scale" else float(getattr(curve_of(scenario.cluster.gpu, self.kernel), part))
 
     def put(self, scenario: Scenario, value: float) -> Scenario:
         """A scenario with another value."""
@@ -74,12 +79,11 @@ class Constant(Record):
             scenario = without_measured_collectives(scenario)  # they hold at one bandwidth and latency only
         if self.owner != "gpu":
             return with_value(scenario, f"cluster.{self.name}", value)
-        _, kernel, part = self.name.split(".")
-        gpu = scenario.cluster.gpu
-        curve = curve_of(gpu, kernel)
+        gpu, part = scenario.cluster.gpu, self.name.rpartition(".")[2]
+        curve = curve_of(gpu, self.kernel)
         # A piecewise curve has no time of 0: its points are times on a log axis.
         made = scale_curve(curve, max(value, 1e-9)) if part == "scale" else curve.model_copy(update={part: value})
-        return with_value(scenario, "cluster.gpu.kernels", {**gpu.kernels, kernel: made})
+        return with_value(scenario, "cluster.gpu.kernels", {**gpu.kernels, self.kernel: made})
 
 
 def parse_constants(names: Sequence[str], scenarios: Sequence[Scenario]) -> list[Constant]:
@@ -186,9 +190,9 @@ class IterationModel:
         made = []
         for places in group_by(range(len(self.rows)), lambda place: id(self.rows[place].scenario)).values():
             kernels = plan_of(self.rows[places[0]].scenario).work.kernels
-            used = {f"kernels.{name}" for name in (*kernels, *_ALWAYS)}
-            names = [(item.owner, item.name.rpartition(".")[0]) for item in self.constants]
-            made.append((places, [i for i, (owner, name) in enumerate(names) if owner != "gpu" or name in used]))
+            used = {*kernels, *_ALWAYS}
+            seen = [i for i, item in enumerate(self.constants) if item.owner != "gpu" or item.kernel in used]
+            made.append((places, seen))
         return made
 
     def residuals(self, values: Sequence[float] | Floats) -> Floats:

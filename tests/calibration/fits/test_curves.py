@@ -26,7 +26,7 @@ slopes = st.floats(1e-12, 1e-9)
 @settings(max_examples=settings.default.max_examples // 10)
 @given(floors, slopes)
 def test_a_known_affine_law_comes_back(intercept, slope):
-    fitted = choose_curve(SIZES, intercept + slope * SIZES)
+    fitted = choose_curve(Repeats.of(SIZES, intercept + slope * SIZES))
     assert fitted.family == "affine"
     assert fitted.curve.intercept == pytest.approx(intercept, rel=1e-3, abs=1e-3 * slope * SIZES[0])
     assert fitted.curve.slope == pytest.approx(slope, rel=1e-3, abs=1e-3 * intercept / SIZES[-1])
@@ -40,7 +40,7 @@ def test_a_known_n_log_n_law_comes_back(intercept, coefficient):
 
 
 def test_n_log_n_is_told_from_affine():
-    assert choose_curve(SIZES, 1e-6 + 2e-10 * SIZES * np.log2(SIZES)).family == "n_log_n"
+    assert choose_curve(Repeats.of(SIZES, 1e-6 + 2e-10 * SIZES * np.log2(SIZES))).family == "n_log_n"
 
 
 @settings(max_examples=settings.default.max_examples // 10)
@@ -50,7 +50,7 @@ def test_a_known_piecewise_law_comes_back(slopes):
     knots = logs[np.abs(logs[:, None] - np.linspace(logs[0], logs[-1], len(slopes) + 1)).argmin(axis=0)]
     heights = np.log(2e-5) + np.concatenate([[0], np.cumsum(np.array(slopes) * np.diff(knots))])
     truth = np.exp(np.interp(logs, knots, heights))
-    errors = np.abs(choose_curve(FINE, truth).predict(FINE) / truth - 1)
+    errors = np.abs(choose_curve(Repeats.of(FINE, truth)).predict(FINE) / truth - 1)
     assert np.percentile(errors, 90) < 5e-3
     assert errors.max() < 0.15  # beside a knot, where folds that lack its size see it elsewhere
 
