@@ -87,33 +87,27 @@ def read_timed_rows(
     _ns. Rows with other numbers of cells or with times out of range are problems with file, line and column.
     Raises InputError for a missing column, or for `wanted` columns that the file does not have.
     """
-    lines = (line for _, line in numbered_lines(path, problems))
-    reader = csv.reader(lines)
+    reader = csv.reader(line for _, line in numbered_lines(path, problems))
     try:
         header = [name.strip() for name in next(reader, [])]
         times = [(place, _TIME.fullmatch(name)) for place, name in enumerate(header)]
         units = {place: _UNITS[match[1]] for place, match in times if match}
         _check_header(path, header, needed, wanted, bool(units))
-        for cells in reader:
-            where = f"{path}:{reader.line_num}"
-            if not any(cells):
-                continue
+        for cells in filter(any, reader):
+            where, named = f"{path}:{reader.line_num}", dict(zip(header, cells, strict=False))
             if len(cells) != len(header):
                 problems.append(Problem(where, f"{len(header)} cells", str(len(cells))))
-                continue
-            named = dict(zip(header, cells, strict=True))
-            if not has_cells(named, wanted):
-                continue
-            seconds = []
-            for place, unit in units.items():
-                value = number_or_nan(cells[place]) * unit
-                if LEAST_TIME <= value <= MOST_TIME:
-                    seconds.append(value)
-                elif cells[place].strip():
-                    what = f"a time above 0, up to {MOST_TIME:g} s"
-                    problems.append(Problem(f"{where}: {header[place]}", what, format_value(cells[place])))
-            if seconds:
-                yield TimedRow(named, tuple(seconds), where)
+            elif has_cells(named, wanted):
+                seconds = []
+                for place, unit in units.items():
+                    value = number_or_nan(cells[place]) * unit
+                    if LEAST_TIME <= value <= MOST_TIME:
+                        seconds.append(value)
+                    elif cells[place].strip():
+                        what = f"a time above 0, up to {MOST_TIME:g} s"
+                        problems.append(Problem(f"{where}: {header[place]}", what, format_value(cells[place])))
+                if seconds:
+                    yield TimedRow(named, tuple(seconds), where)
     except csv.Error as error:
         problems.append(Problem(f"{path}:{reader.line_num}", "well-formed CSV", str(error)))
 
@@ -121,20 +115,14 @@ def read_timed_rows(
 def _check_header(
     path: Path, header: list[str], needed: Sequence[Sequence[str]], wanted: Mapping[str, str], timed: bool
 ) -> None:
-    problems = [
-        Problem(f"{path}:1", f"a column {' or '.join(names)}", format_value(", ".join(header)))
-        for names in needed
-        if not set(names) & set(header)
-    ]
-    problems += [
-        Problem(f"--where {column}", f"a column of {path}", format_value(column), suggest_nearest(column, header))
-        for column in wanted
-        if column not in header
-    ]
+    first, got = f"{path}:1", format_value(", ".join(header))
+    missing = [f"a column {' or '.join(names)}" for names in needed if not set(names) & set(header)]
+    problems = [Problem(first, what, got) for what in missing]
+    for column in (name for name in wanted if name not in header):
+        hint = suggest_nearest(column, header)
+        problems.append(Problem(f"--where {column}", f"a column of {path}", format_value(column), hint))
     if not timed:
-        problems.append(
-            Problem(f"{path}:1", "a column of times, such as seconds or time_ms", format_value(", ".join(header)))
-        )
+        problems.append(Problem(first, "a column of times, such as seconds or time_ms", got))
     if problems:
         raise InputError(problems)
 

@@ -118,8 +118,7 @@ class Fitted(Record):
         return self.predict(measured.sizes, *([measured.second] if len(measured.second) else []))
 
 
-Fitter = Callable[[Floats, Floats], Fitted]
-"""Distinct sizes, increasing (m,), and their seconds (m,) to a curve."""
+Fitter = Callable[[Repeats], Fitted]
 
 
 def families(count: int, allowed: Callable[[str], bool] = lambda name: True) -> dict[str, Fitter]:
@@ -133,43 +132,44 @@ def families(count: int, allowed: Callable[[str], bool] = lambda name: True) -> 
     return {name: fit for name, fit in found.items() if allowed(name)}
 
 
-def fit_affine(sizes: Floats, seconds: Floats) -> Fitted:
+def fit_affine(measured: Repeats) -> Fitted:
     """t(n) = intercept + slope n, neither below 0."""
-    intercept, slope = _fit_floor_and_slope(sizes, seconds)
+    intercept, slope = _fit_floor_and_slope(measured.sizes, measured.seconds)
     curve = Affine(intercept=intercept, slope=slope)
     return Fitted("affine", curve.time, curve)
 
 
-def fit_n_log_n(sizes: Floats, seconds: Floats) -> Fitted:
+def fit_n_log_n(measured: Repeats) -> Fitted:
     """t(n) = intercept + coefficient n log2 n, neither below 0."""
-    intercept, coefficient = _fit_floor_and_slope(sizes * np.log2(np.maximum(sizes, 1.0)), seconds)
+    terms = measured.sizes * np.log2(np.maximum(measured.sizes, 1.0))
+    intercept, coefficient = _fit_floor_and_slope(terms, measured.seconds)
     curve = NLogN(intercept=intercept, coefficient=coefficient)
     return Fitted("n_log_n", curve.time, curve)
 
 
-def fit_smooth(sizes: Floats, seconds: Floats) -> Fitted:
+def fit_smooth(measured: Repeats) -> Fitted:
     """Monotone cubics through every size on log-log axes (Fritsch and Carlson 1980)."""
-    x, y = np.log(sizes), np.log(seconds)
-    inside = PchipInterpolator(x, y)
-    return Fitted("smooth", _extend_beyond_ends(lambda at: np.exp(inside(np.log(at))), sizes[0], sizes[-1]))
+    inside = PchipInterpolator(np.log(measured.sizes), np.log(measured.seconds))
+    return Fitted("smooth", _extend_beyond_ends(lambda at: np.exp(inside(np.log(at))), measured.sizes))
 
 
-def fit_piecewise(sizes: Floats, seconds: Floats, knots: int) -> Fitted:
+def fit_piecewise(measured: Repeats, knots: int) -> Fitted:
     """Straight lines on log-log axes between `knots` sizes, evenly apart on the log axis."""
-    x, y = np.log(sizes), np.log(seconds)
+    x, y = np.log(measured.sizes), np.log(measured.seconds)
     wanted = np.linspace(x[0], x[-1], knots)
     places = np.unique(x[np.abs(x[:, None] - wanted).argmin(axis=0)])
     heights = robust_linear(hat_functions(x, places), y, ridge=_BEND * bend_penalty(places))
     curve = Piecewise(points=tuple(zip(np.exp(places), np.exp(heights), strict=True)))
-    return Fitted(f"piecewise {len(places)}", _extend_beyond_ends(curve.time, sizes[0], sizes[-1]))
+    return Fitted(f"piecewise {len(places)}", _extend_beyond_ends(curve.time, measured.sizes))
 
 
-def _extend_beyond_ends(inside: Callable[[Floats], Floats], low: float, high: float) -> Callable[[Floats], Floats]:
+def _extend_beyond_ends(inside: Callable[[Floats], Floats], sizes: Floats) -> Callable[[Floats], Floats]:
     """The curve with straight lines on log-log axes beyond its ends, by the slope over the last octave.
 
     Times neither fall with the size nor grow much faster than it, so the slope is limited to 0 to 1.25. Two noisy
     points at an end then do not decide the times of far larger sizes.
     """
+    low, high = sizes[0], sizes[-1]
     inner = np.clip(np.array([low, 2 * low, high / 2, high]), low, high)
     x, y = np.log(inner), np.log(inside(inner))
     first, last = (np.clip((y[i + 1] - y[i]) / max(x[i + 1] - x[i], _TINY), 0, _STEEPEST) for i in (0, 2))

@@ -73,9 +73,7 @@ def fit_curve(measured: Repeats, allowed: Allowed = lambda name: True) -> CurveF
     return judge(measured, partial(choose_curve, allowed=allowed), odd)
 
 
-def judge(
-    measured: Repeats, choose: Callable[[Repeats], Fitted], odd: npt.NDArray[np.bool_], least_below: int = 3
-) -> CurveFit:
+def judge(measured: Repeats, choose: Fitter, odd: npt.NDArray[np.bool_], least_below: int = 3) -> CurveFit:
     """What `choose` makes of all timings, and its errors on those left out: `odd` ones, and the largest sizes.
 
     The latter where at least `least_below` smaller ones are left.
@@ -94,9 +92,7 @@ def judge(
     )
 
 
-def _left_out(
-    measured: Repeats, choose: Callable[[Repeats], Fitted], held: npt.NDArray[np.bool_], least: int
-) -> Floats:
+def _left_out(measured: Repeats, choose: Fitter, held: npt.NDArray[np.bool_], least: int) -> Floats:
     """Signed errors at the held timings of what is chosen on the others; none where too few are left."""
     if not held.any() or (~held).sum() < least:
         return np.zeros(0)
@@ -115,23 +111,17 @@ def choose_curve(measured: Repeats, allowed: Allowed = lambda name: True) -> Fit
         return Fitted("constant", lambda at: np.full(np.shape(at), float(measured.seconds.mean())))
     fold = np.arange(count) % max(1, min(FOLDS, count - 2))
     fold[[0, -1]] = -1
-    return _choose(measured, fold, [partial(_fit_sizes, fit) for fit in known.values()], _ROUNDING)[0]
+    return _choose(measured, fold, list(known.values()), _ROUNDING)[0]
 
 
-def _fit_sizes(fit: Fitter, measured: Repeats) -> Fitted:
-    return fit(measured.sizes, measured.seconds)
-
-
-def _choose(
-    measured: Repeats, fold: Ints, fits: Sequence[Callable[[Repeats], Fitted]], slack: float = 0.0
-) -> tuple[Fitted, float]:
+def _choose(measured: Repeats, fold: Ints, fits: Sequence[Fitter], slack: float = 0.0) -> tuple[Fitted, float]:
     """The first fit whose cross-validated error is close to the lowest, to all timings, and that error."""
     scores = [cross_validation_error(measured, fold, fit) for fit in fits]
     best = next(place for place, score in enumerate(scores) if score <= NEARLY * min(scores) + slack)
     return fits[best](measured), scores[best]
 
 
-def cross_validation_error(measured: Repeats, fold: Ints, fit: Callable[[Repeats], Fitted]) -> float:
+def cross_validation_error(measured: Repeats, fold: Ints, fit: Fitter) -> float:
     """Mean absolute log error over folds (m,), each predicted by a fit to the others; the largest where there is one.
 
     Timings of a fold below 0 are never held out, and count with the error of a fit to all. No error counts for more
