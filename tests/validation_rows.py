@@ -13,7 +13,7 @@ from simulator.studies.validate.measured_rows import SCENARIO_TABLE
 def rows_of(group):
     """The scenarios of a set-up's table by their names."""
     table = ROOT / "scenarios" / "validation" / group / SCENARIO_TABLE
-    return {item.name: item for item in read_measured([table]).scenarios}
+    return {item.name: item for item in read_measured([table]).samples}
 
 
 def row_of(group, name):

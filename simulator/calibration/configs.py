@@ -46,12 +46,12 @@ class About(Record):
     def comment(self) -> list[str]:
         """The comment lines: tool and version, date, and each file with its digest."""
         today = datetime.date.today().isoformat()
-        lines = [f"# Written by `sparsim {self.command}` {version('sparsim')} on {today}. SHA-256 of the data:"]
-        lines += [f"# {digest}  {name}" for name, digest in self.digests.items()]
-        lines += [
-            f"# {label}: {text}" for label, text in (("Dates", self.measured_on), ("Setting", self.setting)) if text
+        labels = {"Dates": self.measured_on, "Setting": self.setting}
+        return [
+            f"# Written by `sparsim {self.command}` {version('sparsim')} on {today}. SHA-256 of the data:",
+            *(f"# {digest}  {name}" for name, digest in self.digests.items()),
+            *(f"# {label}: {text}" for label, text in labels.items() if text),
         ]
-        return lines
 
 
 def config_text(kind: str, spec: Spec, comments: Sequence[str] = ()) -> str:

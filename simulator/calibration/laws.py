@@ -24,7 +24,6 @@ from simulator.records import Record, replace
 from simulator.scenario.changes import value_at, with_value
 from simulator.topologies.base import Topology, ring_pass
 from simulator.topologies.nccl import Nccl
-from simulator.topologies.nccl_tuning import NEWEST, RING, SIMPLE, tables_of
 
 FREE = ("bandwidth", "latency", "intra_node.bandwidth", "intra_node.latency", "collective_start_up", "copy_bandwidth")
 """Terms of a fabric that can be fitted."""
@@ -223,12 +222,10 @@ def describe_library(base: Fabric, settings: Sequence[str], reported: bool) -> F
     a NIC reports to NCCL, whatever sockets reach of it.
     """
     found = _VERSION.search(" ".join(settings))
-    terms: dict[str, Any] = {}
-    if base.nccl.version is None and found:
-        terms["version"] = f"{found[1]}.{found[2]}"
-    if base.nccl.reported_bandwidth is None and reported:
-        terms["reported_bandwidth"] = base.bandwidth
-    return _with_terms_of_nccl(base, **terms)
+    known = base.nccl
+    version = known.version or (f"{found[1]}.{found[2]}" if found else None)
+    rate = base.bandwidth if reported and known.reported_bandwidth is None else known.reported_bandwidth
+    return _with_terms_of_nccl(base, version=version, reported_bandwidth=rate)
 
 
 def _with_terms_of_nccl(fabric: Fabric, **terms: Any) -> Fabric:
@@ -247,11 +244,6 @@ def fit_nccl_law(series: Mapping[Key, Repeats], base: Fabric, device: str = "") 
     across = {key: item for key, item in series.items() if key.nodes > 1}
     inside = {key: item for key, item in series.items() if key not in across}
     return _with_hops(across, _with_steps(across, _with_rate(across, _with_rate(inside, start))))
-
-
-def step_inside() -> float:
-    """Seconds of one step of a ring over NVLink by Simple, as NCCL assumes it."""
-    return float(tables_of(NEWEST).hop["nvlink"][RING, SIMPLE])
 
 
 def summed_in_switch(series: Mapping[Key, Repeats], law: NcclLaw, settings: Sequence[str] = ()) -> dict[Key, Repeats]:

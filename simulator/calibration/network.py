@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from simulator.calibration.collectives import PRIMITIVES, CollectiveTimings, Key
+from simulator.calibration.collectives import CollectiveTimings, Key
 from simulator.calibration.fits.families import Repeats
 from simulator.calibration.fits.selection import fit_curve
 from simulator.calibration.laws import (
@@ -22,21 +22,22 @@ from simulator.calibration.laws import (
     fit_law,
     fit_nccl_law,
     fit_sums_in_switch,
-    step_inside,
     summed_in_switch,
     with_sums_in_switch,
 )
-from simulator.calibration.network_fit import LARGE, Fit, Law, LawFit, NetworkFit, PartErrors, law_errors, part_errors
+from simulator.calibration.network_fit import LARGE, Fit, Law, LawFit, NetworkFit, law_errors, part_errors
 from simulator.component import build, discover
 from simulator.engine.refusals import as_input_error
 from simulator.errors import InputError, Problem, suggest_nearest
 from simulator.fabrics.base import Fabric
 from simulator.models.curves import Floats
+from simulator.models.exchange import PRIMITIVES
 from simulator.models.groups import group_by, leave_out
 from simulator.progress import Watch
 from simulator.records import asdict
 from simulator.scenario.named_parts import read_part
 from simulator.topologies.base import Topology
+from simulator.topologies.nccl_tuning import NEWEST, RING, SIMPLE, tables_of
 
 _LEAST_SIZES = 3
 _UPPER = 0.75
@@ -121,12 +122,13 @@ def judge_parts(fit: NetworkFit, others: CollectiveTimings | None = None) -> dic
     """
     law = fit.laws[0]
     device = " ".join(fit.measured.devices)
-    found: dict[str, PartErrors | None] = {"described": None, "left_out": law.chosen.parts, "judged": None}
-    if all(key.topology == NCCL for key in law.series):
-        described = describe_library(fit.base, fit.measured.settings, reported=True)
-        found["described"] = part_errors(NcclLaw(described, device), law.series)
-    if others is not None:
-        found["judged"] = part_errors(law.chosen.law, others.series())
+    by_nccl = all(key.topology == NCCL for key in law.series)
+    described = NcclLaw(describe_library(fit.base, fit.measured.settings, reported=True), device)
+    found = {
+        "described": part_errors(described, law.series) if by_nccl else None,
+        "left_out": law.chosen.parts,
+        "judged": part_errors(law.chosen.law, others.series()) if others is not None else None,
+    }
     return {name: asdict(item) if item else None for name, item in found.items()}
 
 
@@ -154,8 +156,9 @@ def _fit_inside(
     if len({key.workers for key in rings}) > 1 or any(key.topology != NCCL for key in rings):
         made = _fit_links(rings, base, "ring", ())
     else:
-        # One worker count does not separate steps from calls; NCCL's constant for a step inside a node does.
-        start = base.model_copy(update={"latency": base.latency or step_inside()})
+        # One worker count does not separate steps from calls; NCCL's constant for a step of a ring over NVLink does.
+        step = float(tables_of(NEWEST).hop["nvlink"][RING, SIMPLE])
+        start = base.model_copy(update={"latency": base.latency or step})
         made = _fit_links(rings, start, "ring", ("bandwidth", "collective_start_up"))
     if not in_switch:
         return made

@@ -27,7 +27,7 @@ _MOST = 10**15
 
 
 class MeasuredTable(Struct):
-    """What was read from files of timings: samples, lines that could not be read, notes, and the files' digests."""
+    """What was read from files of measurements: samples, what could not be read, notes, and the files' digests."""
 
     samples: list[Any] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
@@ -241,13 +241,7 @@ def _row_timings(row: TimedRow, how: TimingRows, problems: list[Problem], unpric
     versions = [f"{name} {row.cells[column]}" for column, name in _VERSIONS.items() if row.cells.get(column)]
     device, software = row.text(_DEVICE), row.text(_SOFTWARE) or ", ".join(versions)
     if how.smallest <= size <= (how.largest or math.inf):
+        width = number_or_nan(row.text(("p95_s",))) - number_or_nan(row.text(("p5_s",)))
         for seconds in row.seconds:
-            yield Timing(device, software, kernel, size, slices, share, seconds, _spread(row, seconds))
-
-
-def _spread(row: TimedRow, seconds: float) -> float:
-    try:
-        width = float(row.cells["p95_s"]) - float(row.cells["p5_s"])
-    except (KeyError, ValueError):
-        return 0.0
-    return max(0.0, width / 3.29 / seconds)
+            spread = max(0.0, width / 3.29 / seconds)  # 0 of what is no number
+            yield Timing(device, software, kernel, size, slices, share, seconds, spread)

@@ -262,8 +262,8 @@ def calibrate_runtime(
     found = read_measured(places)
     if found.problems:
         raise InputError(found.problems)
-    constants = parse_constants([f"runtime.{term}" for term in terms], found.scenarios)
-    rows = [row for row in measured_rows(found.scenarios) if row.fitted and row.quantity == ITERATION]
+    constants = parse_constants([f"runtime.{term}" for term in terms], found.samples)
+    rows = [row for row in measured_rows(found.samples) if row.fitted and row.quantity == ITERATION]
     with watch_steps("fits") as watch:
         fit = fit_constants(rows, constants, watch=watch)
     refused = [refusal_problem(item) for item in fit.refused if not item.weak]
@@ -352,7 +352,7 @@ def calibrate_operators(
         found = read_measured(trainings)
         if found.problems:
             raise InputError(found.problems)
-        rates = fit_tensor_cores(read_trainings(found.scenarios), rates, trainings_source)
+        rates = fit_tensor_cores(read_trainings(found.samples), rates, trainings_source)
     write_text(out, operator_rates_yaml(with_convolutions(with_tensor_cores(rates)), source))
     click.echo(f"{out}: written")
 

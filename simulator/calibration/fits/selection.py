@@ -63,11 +63,7 @@ class CurveFit(Record):
         }
 
 
-Allowed = Callable[[str], bool]
-"""Whether a family of this name may be chosen."""
-
-
-def fit_curve(measured: Repeats, allowed: Allowed = lambda name: True) -> CurveFit:
+def fit_curve(measured: Repeats, allowed: Callable[[str], bool] = lambda name: True) -> CurveFit:
     """Choose a family by cross-validation, fit it, and find its error on held-out sizes."""
     odd = np.arange(len(measured.sizes)) % 2 == 1
     return judge(measured, partial(choose_curve, allowed=allowed), odd)
@@ -100,7 +96,7 @@ def _left_out(measured: Repeats, choose: Fitter, held: npt.NDArray[np.bool_], le
     return choose(measured.at(~held)).at(left_out) / left_out.seconds - 1
 
 
-def choose_curve(measured: Repeats, allowed: Allowed = lambda name: True) -> Fitted:
+def choose_curve(measured: Repeats, allowed: Callable[[str], bool] = lambda name: True) -> Fitted:
     """The simplest family whose cross-validated error is close to the lowest, fitted to all sizes.
 
     Folds take turns along the sizes. The two ends are never held out, because the others say nothing about them.

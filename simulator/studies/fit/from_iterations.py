@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from simulator.calibration.configs import About, config_text
-from simulator.calibration.timings import digest
+from simulator.calibration.timings import MeasuredTable, digest
 from simulator.calibration.yaml_text import percent_text
 from simulator.component import Spec
 from simulator.errors import InputError, Problem, collect_problems, suggest_nearest
@@ -20,7 +20,7 @@ from simulator.models.widths import width_of_deviation
 from simulator.prediction.measured import measured_values
 from simulator.prediction.run import plan_of
 from simulator.progress import Watch
-from simulator.records import Struct, field, replace
+from simulator.records import replace
 from simulator.scenario.scenario import Scenario
 from simulator.studies.fit.iteration_fit import (
     MARK,
@@ -41,39 +41,28 @@ from simulator.studies.validate.measured_rows import (
 from simulator.units import count_of
 
 
-class MeasuredInput(Struct):
-    """Scenarios with `measured:`, the SHA-256 of each file by its name, and what is wrong with the input."""
-
-    scenarios: list[Scenario] = field(default_factory=list)
-    digests: dict[str, str] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
-
-
-def read_measured(places: Sequence[str | Path]) -> MeasuredInput:
+def read_measured(places: Sequence[str | Path]) -> MeasuredTable:
     """The measured scenarios of files, of tables (`.csv`, as `scenario_of_row` says), and of folders with either.
 
     A file that is named must have `measured:`; in folders, files without it are passed over, and tables are those
     called `rows.csv`.
     """
-    made = MeasuredInput()
+    made = MeasuredTable()
     for place in map(Path, places):
         with collect_problems(made.problems):
             for task in find_tasks([place], made.problems, collectives=False):
                 with collect_problems(made.problems):
                     scenario = scenario_of_task(task)
                     if task.row is not None or measured_values(scenario):
-                        made.scenarios.append(scenario)
+                        made.samples.append(scenario)
                         made.digests[task.path.name] = made.digests.get(task.path.name) or digest(task.path)
                     elif not place.is_dir():
                         hint = "state what was measured: `measured: {iteration_time: 351 ms, source: ...}`"
                         raise InputError(Problem(str(task.path), "a scenario with `measured:`", "none", hint))
-    if not made.scenarios and not made.problems:
+    if not made.samples and not made.problems:
         names = ", ".join(map(str, places))
         made.problems.append(Problem(names, "at least one scenario with `measured:`", "none"))
     return made
-
-
-_HINT = f"{MARK}, or choose times with --fit-to"
 
 
 def fit_from_iterations(
@@ -92,15 +81,16 @@ def fit_from_iterations(
     unknown = [item for item in fit_to if item not in TIMES]
     problems = [Problem("--fit-to", "a measured time", item, suggest_nearest(item, TIMES)) for item in unknown]
     problems[:0] = found.problems
-    rows = measured_rows(found.scenarios, fit_to)
+    rows = measured_rows(found.samples, fit_to)
     fitted = [row for row in rows if row.fitted]
     owners = {"gpu", "runtime"}
-    if found.scenarios and names:
+    if found.samples and names:
         with collect_problems(problems):
-            owners = {item.owner for item in parse_constants(names, found.scenarios)}
+            owners = {item.owner for item in parse_constants(names, found.samples)}
     problems += _several_owners(fitted, owners)
-    if found.scenarios and not fitted and not unknown:
-        problems.append(Problem(WHERE, "measured times to fit to", f"none of {len(rows)}", _HINT))
+    if found.samples and not fitted and not unknown:
+        hint = f"{MARK}, or choose times with --fit-to"
+        problems.append(Problem(WHERE, "measured times to fit to", f"none of {len(rows)}", hint))
     if problems:
         raise InputError(problems)
     specs = {owner: getattr(fitted[0].scenario.cluster, owner).fingerprint for owner in owners}

@@ -93,19 +93,11 @@ def parse_constants(names: Sequence[str], scenarios: Sequence[Scenario]) -> list
     kernel without a curve has that of its estimate. `kernels.NAME.intercept`: the start-up. `runtime.NAME`: a cost of
     the runtime. `network.NAME`: what the network states.
     """
-    made: dict[str, Constant] = {}
-    problems = []
     known = known_constants(scenarios[0]) if scenarios else {}
-    for name in names:
-        found = known.get(name)
-        if found is None:
-            hint = suggest_nearest(name, known)
-            problems.append(Problem("calibrate", "kernels.NAME, runtime.NAME or network.NAME", name, hint))
-        else:
-            made[found.name] = found
-    if problems:
-        raise InputError(problems)
-    return list(made.values())
+    if unknown := [name for name in names if name not in known]:
+        what = "kernels.NAME, runtime.NAME or network.NAME"
+        raise InputError(Problem("calibrate", what, name, suggest_nearest(name, known)) for name in unknown)
+    return list({known[name].name: known[name] for name in names}.values())
 
 
 def known_constants(scenario: Scenario) -> dict[str, Constant]:

@@ -15,7 +15,7 @@ from simulator.errors import InputError, Problem
 from simulator.hardware.operator_times import OperatorRates, TensorCores
 from simulator.hardware.widths import same_device
 from simulator.models.curves import Floats
-from simulator.models.groups import leave_out
+from simulator.models.groups import group_by, leave_out
 from simulator.prediction.run import run_batch
 from simulator.records import replace
 from simulator.scenario.changes import with_value
@@ -32,11 +32,6 @@ _START = {"edge": 300.0, "value": 0.8, "early_attention": 0.3}
 """Where the search begins; it may end far from here."""
 _RANGE = math.log(20)
 """How far from its start a rate is searched, either way."""
-
-
-def _has_fused_attention(item: TimedOperators) -> bool:
-    """Whether its attention is of the second generation of fused kernels."""
-    return any(each.kind == "attention" and each.attention == "fused" for each in item.operators)
 
 
 def read_trainings(scenarios: Sequence[Scenario]) -> list[TimedOperators]:
@@ -56,8 +51,7 @@ def read_trainings(scenarios: Sequence[Scenario]) -> list[TimedOperators]:
             continue
         one = Counter([*description.forward, *description.backward])
         operators = Counter({each: workload.micro_batches * count for each, count in one.items()})
-        alone = workload.forward_time + workload.backward_time
-        beside = prediction.spread.time - alone
+        beside = prediction.spread.time - (workload.forward_time + workload.backward_time)
         model = f"{gpu.device}, {workload.origin.architecture.layers} x {workload.origin.architecture.hidden}"
         made.append(TimedOperators(gpu, description.arithmetic, model, operators, beside, row.seconds))
     if not made:
@@ -89,8 +83,8 @@ def fit_tensor_cores(trainings: Sequence[TimedOperators], rates: OperatorRates, 
 
 
 def _fit(trainings: Sequence[TimedOperators], rates: OperatorRates) -> OperatorRates:
-    later = [item for item in trainings if _has_fused_attention(item)]
-    made = _fit_products([item for item in trainings if not _has_fused_attention(item)], rates)
+    groups = group_by(trainings, lambda item: ("attention", "fused") in {(o.kind, o.attention) for o in item.operators})
+    made, later = _fit_products(groups.get(False, []), rates), groups.get(True, [])
     for name, cores in made.tensor_devices.items():
         here = [item for item in later if same_device(name, item.gpu.device)]
         made = _fit_attention(here, made, name) if here and cores.attention else made

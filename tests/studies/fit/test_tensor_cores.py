@@ -73,7 +73,7 @@ def test_shipped_rates_are_what_the_validation_rows_give():
         for name in ("8xa100-mpt-fsdp", "h100-mpt-fsdp", "h100-torchtitan-fsdp")
     ]
     shipped = shipped_operator_rates()
-    found = fit_tensor_cores(read_trainings(read_measured(folders).scenarios), shipped, "")
+    found = fit_tensor_cores(read_trainings(read_measured(folders).samples), shipped, "")
     assert found.edge == pytest.approx(shipped.edge, rel=0.01)
     for name, cores in shipped.tensor_devices.items():
         fitted = found.tensor_devices[name]
