@@ -5,8 +5,7 @@ from functools import cache
 from places import ROOT
 
 from simulator.files import as_yaml
-from simulator.studies.fit.from_iterations import read_measured
-from simulator.studies.validate.measured_rows import SCENARIO_TABLE
+from simulator.studies.validate.measured_rows import SCENARIO_TABLE, read_measured
 
 
 @cache

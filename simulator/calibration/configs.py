@@ -56,10 +56,8 @@ class About(Record):
 
 def config_text(kind: str, spec: Spec, comments: Sequence[str] = ()) -> str:
     """A config as a person writes it: its schema, comments, and the fields that are not left at their defaults."""
-    return (
-        "\n".join([f"# yaml-language-server: $schema=../schema/{kind}.json", *comments, block_text(stated(spec))])
-        + "\n"
-    )
+    schema = f"# yaml-language-server: $schema=../schema/{kind}.json"
+    return "\n".join([schema, *comments, block_text(stated(spec)), ""])
 
 
 def stated(spec: Spec) -> dict[str, Any]:

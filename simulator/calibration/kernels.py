@@ -83,7 +83,6 @@ def calibrate_kernels(timings: Timings, density: float = 0.001, watch: Watch | N
     has not seen done, once there is one. Raises InputError where no kernel gets a curve.
     """
     watch = watch or Watch()
-    timings.device_and_software()
     kernels = group_by(timings.samples, lambda item: item.kernel)
     made: dict[str, KernelFit] = {}
     watch.expect(len(kernels))

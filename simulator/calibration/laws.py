@@ -169,9 +169,8 @@ def _thin_out(item: Repeats) -> Repeats:
     if len(item.sizes) <= MOST_SIZES:
         return item
     logs = np.log(item.sizes)
-    wanted = np.linspace(logs[0], logs[-1], MOST_SIZES)
-    places = np.unique(np.abs(logs[:, None] - wanted).argmin(axis=0))
-    return item.at(places)
+    nearest = np.abs(logs[:, None] - np.linspace(logs[0], logs[-1], MOST_SIZES)).argmin(axis=0)
+    return item.at(np.unique(nearest))
 
 
 _LARGEST = 8.0  # sizes within this factor of the largest show the rate

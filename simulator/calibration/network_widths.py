@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from statistics import fmean
 from typing import Literal
 
@@ -70,13 +71,12 @@ def learn_widths(cases: Sequence[Case]) -> Distances:
     networks, between nodes and inside them.
     """
     made: dict[str, dict[str, LeftOutWidth]] = {}
-    for place in PLACES:
-        for distance in DISTANCES:
-            alike = [case for case in cases if case.distance == distance]
-            here = [case for case in alike if case.place == place]
-            kinds = [*sorted({case.kind for case in here}), ANY] if here else []
-            if kinds:
-                made[f"{place} {distance}"] = {kind: _width(here, alike, kind) for kind in kinds}
+    for place, distance in product(PLACES, DISTANCES):
+        alike = [case for case in cases if case.distance == distance]
+        here = [case for case in alike if case.place == place]
+        if here:
+            kinds = [*sorted({case.kind for case in here}), ANY]
+            made[f"{place} {distance}"] = {kind: _width(here, alike, kind) for kind in kinds}
     return made
 
 

@@ -254,10 +254,9 @@ def calibrate_runtime(
     from simulator.prediction.measured import ITERATION
     from simulator.records import replace
     from simulator.reporting.terminal.progress import watch_steps
-    from simulator.studies.fit.from_iterations import read_measured
     from simulator.studies.fit.iteration_fit import fit_constants, refusal_problem
     from simulator.studies.fit.iteration_model import parse_constants
-    from simulator.studies.validate.measured_rows import measured_rows
+    from simulator.studies.validate.measured_rows import measured_rows, read_measured
 
     found = read_measured(places)
     if found.problems:
@@ -339,8 +338,8 @@ def calibrate_operators(
     from simulator.files import write_text
     from simulator.hardware.operator_times import shipped_operator_rates
     from simulator.records import replace
-    from simulator.studies.fit.from_iterations import read_measured
     from simulator.studies.fit.tensor_cores import fit_tensor_cores, read_trainings
+    from simulator.studies.validate.measured_rows import read_measured
 
     fit = fit_operators(read_operators(measured))
     for (device, model), ratio in fit.other_gpu.items():

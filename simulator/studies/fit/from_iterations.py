@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from simulator.calibration.configs import About, config_text
-from simulator.calibration.timings import MeasuredTable, digest
 from simulator.calibration.yaml_text import percent_text
 from simulator.component import Spec
 from simulator.errors import InputError, Problem, collect_problems, suggest_nearest
@@ -17,7 +16,6 @@ from simulator.hardware.widths import FACTOR_COSTS
 from simulator.models.curves import Curve
 from simulator.models.groups import group_by
 from simulator.models.widths import width_of_deviation
-from simulator.prediction.measured import measured_values
 from simulator.prediction.run import plan_of
 from simulator.progress import Watch
 from simulator.records import replace
@@ -31,38 +29,8 @@ from simulator.studies.fit.iteration_fit import (
     fit_what_is_not_measured,
 )
 from simulator.studies.fit.iteration_model import UPDATE, distinct_scenarios, parse_constants
-from simulator.studies.validate.measured_rows import (
-    TIMES,
-    MeasuredRow,
-    find_tasks,
-    measured_rows,
-    scenario_of_task,
-)
+from simulator.studies.validate.measured_rows import TIMES, MeasuredRow, measured_rows, read_measured
 from simulator.units import count_of
-
-
-def read_measured(places: Sequence[str | Path]) -> MeasuredTable:
-    """The measured scenarios of files, of tables (`.csv`, as `scenario_of_row` says), and of folders with either.
-
-    A file that is named must have `measured:`; in folders, files without it are passed over, and tables are those
-    called `rows.csv`.
-    """
-    made = MeasuredTable()
-    for place in map(Path, places):
-        with collect_problems(made.problems):
-            for task in find_tasks([place], made.problems, collectives=False):
-                with collect_problems(made.problems):
-                    scenario = scenario_of_task(task)
-                    if task.row is not None or measured_values(scenario):
-                        made.samples.append(scenario)
-                        made.digests[task.path.name] = made.digests.get(task.path.name) or digest(task.path)
-                    elif not place.is_dir():
-                        hint = "state what was measured: `measured: {iteration_time: 351 ms, source: ...}`"
-                        raise InputError(Problem(str(task.path), "a scenario with `measured:`", "none", hint))
-    if not made.samples and not made.problems:
-        names = ", ".join(map(str, places))
-        made.problems.append(Problem(names, "at least one scenario with `measured:`", "none"))
-    return made
 
 
 def fit_from_iterations(

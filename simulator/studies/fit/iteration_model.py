@@ -159,8 +159,7 @@ class IterationModel:
         seconds = np.zeros(len(self.rows))
         for places, seen in self._runs:
             key = (places[0], tuple(float(values[place]) for place in seen))
-            made = self._known.get(key, partial(self._predict, places, seen, key[1]))
-            seconds[places] = made
+            seconds[places] = self._known.get(key, partial(self._predict, places, seen, key[1]))
         return np.maximum(seconds, _NEVER)
 
     def _predict(self, places: list[int], seen: list[int], values: Sequence[float]) -> list[float]:

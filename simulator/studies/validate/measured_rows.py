@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from simulator.calibration.timings import MeasuredTable, digest
 from simulator.errors import InputError, Problem, collect_problems
 from simulator.loading.csv_tables import Row, read_rows
 from simulator.loading.documents import parse_document, read_document
@@ -162,6 +163,30 @@ def scenario_of_task(task: ValidationTask) -> Scenario:
     scenario = task.scenario or load(task.path)
     refuse_contradiction(scenario, f"{task.scenario.name if task.scenario else task.path}: measured")
     return scenario
+
+
+def read_measured(places: Sequence[str | Path]) -> MeasuredTable:
+    """The measured scenarios of files, of tables (`.csv`, as `scenario_of_row` says), and of folders with either.
+
+    A file that is named must have `measured:`; in folders, files without it are passed over, and tables are those
+    called `rows.csv`.
+    """
+    made = MeasuredTable()
+    for place in map(Path, places):
+        with collect_problems(made.problems):
+            for task in find_tasks([place], made.problems, collectives=False):
+                with collect_problems(made.problems):
+                    scenario = scenario_of_task(task)
+                    if task.row is not None or measured_values(scenario):
+                        made.samples.append(scenario)
+                        made.digests[task.path.name] = made.digests.get(task.path.name) or digest(task.path)
+                    elif not place.is_dir():
+                        hint = "state what was measured: `measured: {iteration_time: 351 ms, source: ...}`"
+                        raise InputError(Problem(str(task.path), "a scenario with `measured:`", "none", hint))
+    if not made.samples and not made.problems:
+        names = ", ".join(map(str, places))
+        made.problems.append(Problem(names, "at least one scenario with `measured:`", "none"))
+    return made
 
 
 def measured_files(places: Sequence[str | Path]) -> list[Path]:

@@ -12,8 +12,8 @@ from simulator.models.operators import Operator, product
 from simulator.records import replace
 from simulator.scenario.named_parts import read_gpu
 from simulator.scenario.reading import load
-from simulator.studies.fit.from_iterations import read_measured
 from simulator.studies.fit.tensor_cores import fit_tensor_cores, read_trainings
+from simulator.studies.validate.measured_rows import read_measured
 
 DEVICES = {"gpus/a100-80gb": (0.9, 0.35), "gpus/h100": (0.65, 0.25)}
 EDGE = 250.0

@@ -11,7 +11,7 @@ from scipy.stats import kendalltau
 from simulator.errors import InputError
 from simulator.prediction.run import run
 from simulator.scenario.changes import with_value
-from simulator.studies.fit.from_iterations import read_measured
+from simulator.studies.validate.measured_rows import read_measured
 from simulator.studies.validate.validation import validate
 
 FOLDER = ROOT / "scenarios" / "validation" / "8xv100-grace-methods"

@@ -4,7 +4,7 @@ import pytest
 from places import ROOT
 
 from simulator.prediction.run import run
-from simulator.studies.fit.from_iterations import read_measured
+from simulator.studies.validate.measured_rows import read_measured
 
 
 @pytest.fixture(scope="module")
