@@ -17,7 +17,6 @@ from simulator.fabrics.link_widths import ANY, PARTS, Distances, LeftOutWidth, P
 from simulator.models.groups import group_by
 
 DISTANCES = ("fitted", "farther", "version", "described")
-PLACES = ("nodes", "gpus")
 
 
 class Case(BaseModel):
@@ -71,7 +70,7 @@ def learn_widths(cases: Sequence[Case]) -> Distances:
     networks, between nodes and inside them.
     """
     made: dict[str, dict[str, LeftOutWidth]] = {}
-    for place, distance in product(PLACES, DISTANCES):
+    for place, distance in product(("nodes", "gpus"), DISTANCES):
         alike = [case for case in cases if case.distance == distance]
         here = [case for case in alike if case.place == place]
         if here:

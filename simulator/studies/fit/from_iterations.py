@@ -47,8 +47,8 @@ def fit_from_iterations(
     """
     found = read_measured(places)
     unknown = [item for item in fit_to if item not in TIMES]
-    problems = [Problem("--fit-to", "a measured time", item, suggest_nearest(item, TIMES)) for item in unknown]
-    problems[:0] = found.problems
+    problems = list(found.problems)
+    problems += [Problem("--fit-to", "a measured time", item, suggest_nearest(item, TIMES)) for item in unknown]
     rows = measured_rows(found.samples, fit_to)
     fitted = [row for row in rows if row.fitted]
     owners = {"gpu", "runtime"}

@@ -33,13 +33,12 @@ START = {
     "forward_hook": 1e-3,
 }
 """Where the search for a cost of the runtime starts, in SI; 0.1 ms for the other times."""
-_PARTS: dict[type[Curve], tuple[str, ...]] = {
-    Affine: ("slope", "intercept"),
-    NLogN: ("coefficient", "intercept"),
-    Piecewise: ("scale",),
+_PARTS: dict[type[Curve], dict[str, float]] = {
+    Affine: {"slope": 1e-11, "intercept": 1e-5},
+    NLogN: {"coefficient": 1e-10, "intercept": 1e-5},
+    Piecewise: {"scale": 1.0},
 }
-"""What can be fitted of a curve; the first is meant where only the kernel is named."""
-_PART_START = {"slope": 1e-11, "intercept": 1e-5, "coefficient": 1e-10, "scale": 1.0}
+"""What can be fitted of a curve, and where the search starts; the first is meant where only the kernel is named."""
 _QUANTITY = re.compile(r"\S+ (s|B/s)")
 
 
@@ -106,8 +105,8 @@ def known_constants(scenario: Scenario) -> dict[str, Constant]:
     for kernel in dict.fromkeys((*gpu.kernels, *KERNELS)):
         if kernel in HOST_KERNELS or gpu.ideal:
             continue
-        for part in reversed(_PARTS[type(curve_of(gpu, kernel))]):
-            own = Constant(f"kernels.{kernel}.{part}", "" if part == "scale" else "s", _PART_START[part])
+        for part, start in reversed(_PARTS[type(curve_of(gpu, kernel))].items()):
+            own = Constant(f"kernels.{kernel}.{part}", "" if part == "scale" else "s", start)
             made[own.name] = made[f"kernels.{kernel}"] = own
     for name in FITTABLE:
         made[f"runtime.{name}"] = Constant(f"runtime.{name}", RUNTIME_COSTS[name].unit, START.get(name, 1e-4))

@@ -86,7 +86,7 @@ def predicted_value(quantity: str, prediction: Prediction) -> float:
     if quantity in DENSITIES:
         return float(getattr(prediction.result.density, DENSITIES[quantity]))
     if quantity in PERIODS:
-        value = getattr(prediction.result.period, quantity, None)
+        value = getattr(prediction.result_without_lists.period, quantity, None)
         if value is None:
             what = f"a scenario whose result has period.{quantity}_s"
             hint = "the scheduler needs local steps, and the network a transport that states its `set_up`"
@@ -184,8 +184,7 @@ def read_measured(places: Sequence[str | Path]) -> MeasuredTable:
                         hint = "state what was measured: `measured: {iteration_time: 351 ms, source: ...}`"
                         raise InputError(Problem(str(task.path), "a scenario with `measured:`", "none", hint))
     if not made.samples and not made.problems:
-        names = ", ".join(map(str, places))
-        made.problems.append(Problem(names, "at least one scenario with `measured:`", "none"))
+        made.problems.append(Problem(", ".join(map(str, places)), "at least one scenario with `measured:`", "none"))
     return made
 
 
