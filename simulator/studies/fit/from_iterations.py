@@ -1,4 +1,4 @@
-"""From measured scenarios to fitted constants and configs: input, constants to choose, fit, and text."""
+"""Constants from measured scenarios, and the configs that state them."""
 
 from __future__ import annotations
 
