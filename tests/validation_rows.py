@@ -5,15 +5,14 @@ from functools import cache
 from places import ROOT
 
 from simulator.files import as_yaml
-from simulator.studies.fit.from_iterations import read_measured
-from simulator.studies.validate.measured_rows import SCENARIO_TABLE
+from simulator.studies.validate.measured_rows import SCENARIO_TABLE, read_measured
 
 
 @cache
 def rows_of(group):
     """The scenarios of a set-up's table by their names."""
     table = ROOT / "scenarios" / "validation" / group / SCENARIO_TABLE
-    return {item.name: item for item in read_measured([table]).scenarios}
+    return {item.name: item for item in read_measured([table]).samples}
 
 
 def row_of(group, name):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from simulator.calibration.fits.families import Repeats
 from simulator.calibration.timings import LEAST_TIME, MOST_TIME, MeasuredTable, digest, has_cells, read_timed_rows
 from simulator.errors import InputError, Problem, format_value
-from simulator.models.exchange import Layout
+from simulator.models.exchange import PRIMITIVES, Layout
 from simulator.models.groups import group_by
 from simulator.records import Record, field
 from simulator.scenario.cluster import MAX_WORKERS
@@ -21,7 +21,6 @@ from simulator.traces.readers.nccl_log import is_document, read_nccl_log
 from simulator.traces.readers.osu import read_osu
 from simulator.traces.readers.streams import read_start
 
-PRIMITIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast")
 BYTES = ("nbytes", "message_bytes", "bytes")
 WORKERS = ("workers", "world_size", "num_ranks", "num_gpus", "num_gpus_one_node")
 NODES = ("nodes", "num_nodes")

@@ -20,7 +20,7 @@ from simulator.fabrics.base import Fabric
 from simulator.fabrics.collectives import FittedLaw, MeasuredCollective
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.machine import LibraryTerms
-from simulator.models.curves import Curve, Piecewise
+from simulator.models.curves import Curve, Piecewise, Points
 from simulator.records import Record, field
 
 _ORDER = {"curve": -1, "range": 1, "spread": 2, "held_out_mape": 3, "derived": 4, "source": 5}
@@ -46,20 +46,18 @@ class About(Record):
     def comment(self) -> list[str]:
         """The comment lines: tool and version, date, and each file with its digest."""
         today = datetime.date.today().isoformat()
-        lines = [f"# Written by `sparsim {self.command}` {version('sparsim')} on {today}. SHA-256 of the data:"]
-        lines += [f"# {digest}  {name}" for name, digest in self.digests.items()]
-        lines += [
-            f"# {label}: {text}" for label, text in (("Dates", self.measured_on), ("Setting", self.setting)) if text
+        labels = {"Dates": self.measured_on, "Setting": self.setting}
+        return [
+            f"# Written by `sparsim {self.command}` {version('sparsim')} on {today}. SHA-256 of the data:",
+            *(f"# {digest}  {name}" for name, digest in self.digests.items()),
+            *(f"# {label}: {text}" for label, text in labels.items() if text),
         ]
-        return lines
 
 
 def config_text(kind: str, spec: Spec, comments: Sequence[str] = ()) -> str:
     """A config as a person writes it: its schema, comments, and the fields that are not left at their defaults."""
-    return (
-        "\n".join([f"# yaml-language-server: $schema=../schema/{kind}.json", *comments, block_text(stated(spec))])
-        + "\n"
-    )
+    schema = f"# yaml-language-server: $schema=../schema/{kind}.json"
+    return "\n".join([schema, *comments, block_text(stated(spec)), ""])
 
 
 def stated(spec: Spec) -> dict[str, Any]:
@@ -109,24 +107,22 @@ def _measured_collective(key: Key, curve: CurveFit, fabric: Fabric) -> MeasuredC
         f"; repeats of a size spread by {percent_text(spread)} (median)" if spread is not None else ""
     )
     made = MeasuredCollective(
-        primitive=key.primitive,
-        topology=key.topology,
-        workers=key.workers,
-        gpus_per_node=key.gpus_per_node,
-        bandwidth=fabric.bandwidth,
-        latency=fabric.latency,
-        points=piecewise_points(curve.chosen.predict, curve.measured.sizes, _tolerance(held)),
-        source=words,
+        **key._asdict(), bandwidth=fabric.bandwidth, latency=fabric.latency, points=_points(curve), source=words
     )
     return made.model_copy(update={"held_out_mape": held})
+
+
+def _points(fit: CurveFit) -> Points:
+    """Points of a curve, which add at most a fifth of the error of the curve itself, from 0.2 to 1 %."""
+    held = mean_error(fit.held_errors)
+    tolerance = min(1e-2, max(2e-3, held / 5)) if held else 2e-3
+    return piecewise_points(fit.chosen.predict, fit.measured.sizes, tolerance)
 
 
 def _fitted_for(fit: NetworkFit) -> FittedLaw:
     """The clusters and the smallest payload that the law was fitted to, and its errors by part."""
     law, fabric = fit.laws[0], fit.fabric
-    nodes = [key.nodes for key in law.series]
-    gpus = [key.gpus_per_node for key in law.series]
-    parts = law.chosen.parts
+    nodes, gpus = zip(*((key.nodes, key.gpus_per_node) for key in law.series), strict=True)
     made = FittedLaw(
         nodes=max(nodes),
         gpus_per_node=max(gpus),
@@ -137,7 +133,7 @@ def _fitted_for(fit: NetworkFit) -> FittedLaw:
         smallest=min(float(item.sizes[0]) for item in law.series.values()),
         version=fabric.nccl.version or "",
     )
-    return made.model_copy(update={"rate": parts.rate, "start_up": parts.start_up}) if parts else made
+    return made.model_copy(update={"rate": law.chosen.parts.rate, "start_up": law.chosen.parts.start_up})
 
 
 def gpu_config(fits: Mapping[str, KernelFit], about: About) -> str:
@@ -155,14 +151,13 @@ def gpu_config(fits: Mapping[str, KernelFit], about: About) -> str:
 
 def _curve_of(fit: KernelFit) -> Curve:
     curve, sizes = fit.fit.chosen, fit.fit.measured.sizes
-    points = piecewise_points(curve.predict, sizes, _tolerance(mean_error(fit.fit.held_errors)))
     changes = {
         "range": (float(sizes[0]), float(sizes[-1])),
         "spread": fit.spread,
         "held_out_mape": fit.held_out_mape,
         "source": f"{fit.count} timings, {curve.family}" + (f" over size and {fit.axis}" if fit.axis else ""),
     }
-    return (curve.curve or Piecewise(points=points)).model_copy(update=changes)
+    return (curve.curve or Piecewise(points=_points(fit.fit))).model_copy(update=changes)
 
 
 def _source_text(fit: NetworkFit, about: About) -> str:
@@ -176,11 +171,6 @@ def _source_text(fit: NetworkFit, about: About) -> str:
     if law.chosen.law.unseen:
         parts.append(f"These data say nothing about {', '.join(law.chosen.law.unseen)}")
     return ". ".join(part for part in parts if part) + "."
-
-
-def _tolerance(held: float | None) -> float:
-    """Error that points may add to the curve: a fifth of the error of the curve itself, from 0.2 to 1 %."""
-    return min(1e-2, max(2e-3, held / 5)) if held else 2e-3
 
 
 def write_fit_figure(lines: Sequence[FittedLine], path: Path, size_label: str) -> None:

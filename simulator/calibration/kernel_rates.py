@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from itertools import starmap
+from itertools import product, starmap
 from statistics import geometric_mean, median
 from typing import Any
+
+from msgspec import to_builtins
 
 from simulator.calibration.fits.accuracy import root_mean_square, width_left_out
 from simulator.calibration.yaml_text import table_text
@@ -16,7 +19,6 @@ from simulator.hardware.kernels import (
     HOST_KERNELS,
     KERNEL_TRAFFIC,
     KERNELS,
-    Estimate,
     KernelWork,
     Level,
     Rate,
@@ -31,7 +33,7 @@ from simulator.hardware.kernels import (
 )
 from simulator.models.curves import Curve
 from simulator.models.groups import group_by, leave_out
-from simulator.records import Record, asdict, replace
+from simulator.records import Record, replace
 from simulator.scenario.named_parts import shipped_gpus
 
 _SIZES = 5
@@ -59,10 +61,16 @@ class Timed(Record):
         """What the implementation does."""
         return work_of(self.kernel, self.gpu.framework)
 
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The smallest and the largest size that was measured, at most `_MANY` elements."""
+        low, high = self.curve.range or (_FEW, _MANY)
+        return low, max(low, min(high, _MANY))
+
     def sizes(self) -> list[float]:
         """Elements at which it is compared with an estimate: some of those that were measured."""
-        low, high = self.curve.range or (_FEW, _MANY)
-        low, high = max(low, min(_FEW, high)), max(min(high, _MANY), low)
+        low, high = self.ends
+        low = max(low, min(_FEW, high))
         if high / low < 2:
             return [high]
         return [low * (high / low) ** (i / (_SIZES - 1)) for i in range(_SIZES)]
@@ -108,24 +116,21 @@ def learn_rates(timed: Sequence[Timed]) -> Rates:
     from leaving out one GPU at a time (kernels), and one kernel at a time (classes).
     """
     rates = _learn_factors(timed)
-    if not timed:
-        return rates
     transferred = (item for item in leave_gpus_out(timed) if item.level == "transferred")
-    by_name = _errors_by(transferred, lambda item: item.timed.name)
-    kernels = {
-        name: replace(rate, width=width_left_out(by_name.get(name.rpartition(", ")[0] or name, []), by_name))
-        for name, rate in rates.kernels.items()
-    }
-    by_kind = _errors_by(leave_kernels_out(timed), lambda item: item.timed.work.kind)
-    classes = {
-        name: replace(rate, width=width_left_out(by_kind.get(name, []), by_kind))
-        for name, rate in rates.classes.items()
-    }
-    return replace(rates, kernels=kernels, classes=classes)
+    return replace(
+        rates,
+        kernels=_with_widths(rates.kernels, transferred, lambda item: item.timed.name),
+        classes=_with_widths(rates.classes, leave_kernels_out(timed), lambda item: item.timed.work.kind),
+    )
 
 
-def _errors_by(items: Iterable[LeftOut], key: Callable[[LeftOut], str]) -> dict[str, list[float]]:
-    return {name: [item.error for item in group] for name, group in group_by(items, key).items()}
+def _with_widths(
+    rates: Mapping[str, Rate], left_out: Iterable[LeftOut], name_of: Callable[[LeftOut], str]
+) -> dict[str, Rate]:
+    """Rates with widths from what was left out; a rate for one kind of memory has that of its kernel."""
+    errors = {name: [item.error for item in items] for name, items in group_by(left_out, name_of).items()}
+    own = {name: errors.get(name.rpartition(", ")[0] or name, []) for name in rates}
+    return {name: replace(rate, width=width_left_out(own[name], errors)) for name, rate in rates.items()}
 
 
 def leave_gpus_out(timed: Sequence[Timed], widths: bool = False) -> list[LeftOut]:
@@ -133,87 +138,83 @@ def leave_gpus_out(timed: Sequence[Timed], widths: bool = False) -> list[LeftOut
 
     With `widths`, those are learnt from the other GPUs too.
     """
-    made = []
-    for _, held, others in leave_out(timed, lambda item: item.device):
-        rates = learn_rates(others) if widths else _learn_factors(others)
-        made += [_compare(item, rates, bare=True) for item in held if KERNELS[item.kernel].kind != "host"]
-    return made
+    found = _left_out(timed, lambda item: item.device, widths, bare=True)
+    return [item for item in found if KERNELS[item.timed.kernel].kind != "host"]
 
 
 def leave_kernels_out(timed: Sequence[Timed], widths: bool = False) -> list[LeftOut]:
     """Each measured kernel against the estimate from all other kernels, those of the same GPU included."""
-    made = []
-    judged = {item.name for item in timed if item.kernel != "elementwise" and item.work.bound in _WHOLE_GPU}
-    for kernel, held, others in leave_out(timed, lambda item: item.name):
-        if kernel in judged:
-            rates = learn_rates(others) if widths else _learn_factors(others)
-            made += [_compare(item, rates, bare=False) for item in held]
+    names = {item.name for item in timed if item.kernel != "elementwise" and item.work.bound in _WHOLE_GPU}
+    return [item for item in _left_out(timed, lambda item: item.name, widths) if item.timed.name in names]
+
+
+def _left_out(
+    timed: Sequence[Timed], group_of: Callable[[Timed], object], widths: bool, bare: bool = False
+) -> list[LeftOut]:
+    """Kernels against what all other groups give; `bare`: only the data sheet of their GPU is known."""
+    learn, made = learn_rates if widths else _learn_factors, list[LeftOut]()
+    for _, held, others in leave_out(timed, group_of):
+        rates = learn(others)
+        for item in held:
+            hardware = replace(item.gpu.hardware, reached=None, start=None) if bare else item.gpu.hardware
+            guess, sizes = estimate(item.kernel, hardware, rates), item.sizes()
+            ratios = (guess.curve.time(sizes) / item.curve.time(sizes)).tolist()
+            made.append(LeftOut(item, guess.level, guess.width, tuple(ratios)))
     return made
-
-
-def _compare(item: Timed, rates: Rates, bare: bool) -> LeftOut:
-    """A measured kernel against its estimate; `bare`: only the data sheet of its GPU is known."""
-    hardware = replace(item.gpu.hardware, reached=None, start=None) if bare else item.gpu.hardware
-    made: Estimate = estimate(item.kernel, hardware, rates)
-    sizes = item.sizes()
-    pairs = zip(made.curve.time(sizes).tolist(), item.curve.time(sizes).tolist(), strict=True)
-    return LeftOut(item, made.level, made.width, tuple(mine / measured for mine, measured in pairs))
 
 
 def _learn_factors(timed: Sequence[Timed]) -> Rates:
     """Rates without widths."""
     adds = [item for item in timed if item.kernel == "elementwise"]
-    reached = {item.device: _of(item.gpu.hardware.reached) for item in adds}
-    share = geometric_mean([reached[item.device] / _of(item.gpu.memory_bandwidth) for item in adds]) if adds else 1.0
-    hardware = {item.device: item.gpu.hardware for item in timed}
-    clocks = [_of(item.clock) for item in hardware.values() if item.clock]
-    cycles = [_of(item.cycles) / (share * _of(item.bandwidth)) for item in hardware.values() if item.cycles]
+    reached = {item.device: item.gpu.hardware.reached or 0.0 for item in adds}
+    shares = [reached[item.device] / (item.gpu.memory_bandwidth or 1.0) for item in adds]
+    share = geometric_mean(shares) if shares else 1.0
+    hardware = {item.device: item.gpu.hardware for item in timed}.values()
+    clocks = [item.clock for item in hardware if item.clock]
+    cycles = [item.cycles / (share * (item.bandwidth or 1.0)) for item in hardware if item.cycles]
     plain = Rates(
         launch=_launch(timed),
         share=share,
         cycles_per_byte=geometric_mean(cycles) if cycles else 0.0,
         clock=median(clocks) if clocks else 0.0,
     )
-    found: dict[str, list[float]] = {}
-    least: dict[str, list[float]] = {}
-    kinds: dict[str, dict[str, list[float]]] = {"streaming": {"elementwise": [1.0]}}
+    found, least = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
+    kinds = defaultdict[str, dict[str, list[float]]](dict, streaming={"elementwise": [1.0]})
     for item in timed:
-        work = item.work
+        work, is_plain = item.work, item.kernel == "elementwise"
         seen = replace(item.gpu.hardware, reached=reached.get(item.device))
         measured = _rate_of(item)
-        factor = measured / unit_time(work, seen, plain)
         for name in {item.name, rate_name(item.kernel, item.gpu.framework, item.gpu.memory)}:
-            found.setdefault(name, []).append(1 / share if item.kernel == "elementwise" else factor)
+            found[name].append(1 / share if is_plain else measured / unit_time(work, seen, plain))
             if work.bound in _WHOLE_GPU:
-                least.setdefault(name, []).append(_whole_rate(item) * _of(item.gpu.memory_bandwidth))
-        if item.kernel != "elementwise" and work.bound in _WHOLE_GPU:
-            by_bytes = measured / memory_time(work, seen, plain)
-            kinds.setdefault(work.kind, {}).setdefault(item.name, []).append(by_bytes)
+                least[name].append(_whole_rate(item) * (item.gpu.memory_bandwidth or 0.0))
+        if work.bound in _WHOLE_GPU and not is_plain:
+            kinds[work.kind].setdefault(item.name, []).append(measured / memory_time(work, seen, plain))
     # One GPU alone does not tell how fast a kernel that its multiprocessors limit can be for its memory bandwidth.
     by_memory = {item.name for item in timed if item.work.bound == "memory"}
     fastest = {name: min(values) for name, values in least.items() if len(values) > 1 or name in by_memory}
     kernels = {
-        name: Rate(geometric_mean(found[name]), len(found[name]), 1.0, fastest.get(name, 0.0)) for name in sorted(found)
+        name: Rate(geometric_mean(values), len(values), 1.0, fastest.get(name, 0.0))
+        for name, values in sorted(found.items())
     }
     classes = {
-        kind: Rate(geometric_mean([geometric_mean(values) for values in names.values()]), len(names), 1.0)
+        kind: Rate(geometric_mean(map(geometric_mean, names.values())), len(names), 1.0)
         for kind, names in sorted(kinds.items())
     }
     # Streaming kernels reach what element-wise kernels do: that is what the bandwidth of a GPU means here.
     classes["streaming"] = replace(classes["streaming"], factor=1.0)
-    classes["all"] = Rate(
-        geometric_mean([rate.factor for rate in classes.values()]), sum(map(len, kinds.values())), 1.0
-    )
+    everything = [rate.factor for rate in classes.values()]
+    classes["all"] = Rate(geometric_mean(everything), sum(map(len, kinds.values())), 1.0)
     return replace(plain, kernels=kernels, classes=classes)
 
 
 def _launch(timed: Sequence[Timed]) -> float:
     """Seconds of one launch: the geometric mean over the kernels that were timed at few elements on a whole GPU."""
-    found = []
-    for item in timed:
-        low = item.curve.range[0] if item.curve.range else math.inf
-        if low <= _SMALL and item.work.bound in _WHOLE_GPU:
-            found.append(float(item.curve.time(low)) / item.work.launches)
+    found = [
+        float(item.curve.time(item.curve.range[0])) / item.work.launches
+        for item in timed
+        if item.curve.range and item.curve.range[0] <= _SMALL and item.work.bound in _WHOLE_GPU
+    ]
     positive = [seconds for seconds in found if seconds > 0]
     return geometric_mean(positive) if positive else 0.0
 
@@ -222,7 +223,7 @@ def _rate_of(item: Timed) -> float:
     """Measured seconds per element (per n log2 n in one block) at the largest sizes, without the start of a call."""
     if item.work.bound == "one block":
         return _whole_rate(item)
-    low, high = _ends(item)
+    low, high = item.ends
     low = max(low, high / 10)
     many, few = float(item.curve.time(high)), float(item.curve.time(low))
     start = item.gpu.hardware.start or 0.0
@@ -231,18 +232,8 @@ def _rate_of(item: Timed) -> float:
 
 def _whole_rate(item: Timed) -> float:
     """Measured seconds of the largest call per element (per n log2 n in one block)."""
-    high = _ends(item)[1]
+    high = item.ends[1]
     return float(item.curve.time(high)) / (high * math.log2(high) if item.work.bound == "one block" else high)
-
-
-def _ends(item: Timed) -> tuple[float, float]:
-    """The smallest and the largest size that was measured, at most `_MANY` elements."""
-    low, high = item.curve.range or (_FEW, _MANY)
-    return low, max(low, min(high, _MANY))
-
-
-def _of(value: float | None) -> float:
-    return value or 0.0
 
 
 _HEAD = """\
@@ -253,10 +244,7 @@ _HEAD = """\
 
 def rates_yaml(rates: Rates) -> str:
     """The text of `configs/kernel_rates.yaml`."""
-    groups = {"kernels": rates.kernels, "classes": rates.classes}
-    described = {group: {name: asdict(rate) for name, rate in sorted(found.items())} for group, found in groups.items()}
-    numbers = {name: getattr(rates, name) for name in ("launch", "share", "cycles_per_byte", "clock")}
-    return _HEAD + table_text(numbers | described)
+    return _HEAD + table_text(to_builtins(rates, order="deterministic"))
 
 
 @cache
@@ -277,28 +265,26 @@ def kernel_rows(gpus: Mapping[str, Gpu]) -> list[dict[str, Any]]:
     cases; `held_out_mape` of a curve that was measured. `count`: GPUs on which this implementation was timed.
     `seconds`: of one call with each of `SIZES` elements.
     """
-    rates = shipped_rates()
-    rows = []
-    for name, gpu in gpus.items():
-        for kernel in KERNELS:
-            if gpu.ideal or kernel in HOST_KERNELS:
-                continue
-            curve = gpu.curve(kernel)
-            known = rates.kernels.get(implementation(kernel, gpu.framework))
-            rows.append(
-                {
-                    "gpu": name,
-                    "kernel": kernel,
-                    "implementation": implementation(kernel, gpu.framework),
-                    "class": work_of(kernel, gpu.framework).kind,
-                    "bytes_per_element": KERNEL_TRAFFIC[kernel],
-                    "level": gpu.level(kernel),
-                    "width": gpu.width(kernel) if gpu.level(kernel) != "measured" else None,
-                    "held_out_mape": curve.held_out_mape if curve is not None and not curve.derived else None,
-                    "count": known.count if known else 0,
-                    "seconds": gpu.kernel_time(kernel, SIZES).tolist(),
-                }
-            )
+    rates, rows = shipped_rates(), []
+    names = [kernel for kernel in KERNELS if kernel not in HOST_KERNELS]
+    for (name, gpu), kernel in product(gpus.items(), names):
+        if gpu.ideal:
+            continue
+        curve, level, own = gpu.curve(kernel), gpu.level(kernel), implementation(kernel, gpu.framework)
+        rows.append(
+            {
+                "gpu": name,
+                "kernel": kernel,
+                "implementation": own,
+                "class": work_of(kernel, gpu.framework).kind,
+                "bytes_per_element": KERNEL_TRAFFIC[kernel],
+                "level": level,
+                "width": gpu.width(kernel) if level != "measured" else None,
+                "held_out_mape": curve.held_out_mape if curve is not None and not curve.derived else None,
+                "count": rates.kernels[own].count if own in rates.kernels else 0,
+                "seconds": gpu.kernel_time(kernel, SIZES).tolist(),
+            }
+        )
     return rows
 
 

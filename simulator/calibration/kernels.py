@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from simulator.calibration.fits.accuracy import FittedLine, errors_as_dict, mean_error
 from simulator.calibration.fits.families import Fitted, Repeats
@@ -42,16 +41,16 @@ AFFINE = ("elementwise",)
 class KernelFit(Record):
     """The curve of one kernel over its size, and its errors.
 
-    With a second variable (`axis`: k, slices) the curve is the cut of a surface at a typical value; `near` marks the
-    held-out timings close to the cut. The sizes measured are the distinct sizes of the curve, `held_sizes` of the fit
-    the total elements of the held-out timings. `count`: timings; `spread`: of one run. `lines` hold measured and fitted
-    times for a figure.
+    With a second variable (`axis`: k, slices) the curve is the cut of a surface at a typical value; `on_cut` are the
+    errors of held-out timings close to it. The sizes measured are the distinct sizes of the curve, `held_sizes` of the
+    fit the total elements of the held-out timings. `count`: timings; `spread`: of one run. `lines` hold measured and
+    fitted times for a figure.
     """
 
     kernel: str
     fit: CurveFit
     count: int
-    near: npt.NDArray[np.bool_]
+    on_cut: Floats
     spread: float
     lines: tuple[FittedLine, ...]
     axis: str = ""
@@ -59,8 +58,7 @@ class KernelFit(Record):
     @property
     def held_out_mape(self) -> float | None:
         """Held-out error of the curve: near the cut where enough timings were held out there, otherwise of all."""
-        near = self.fit.held_errors[self.near]
-        return mean_error(near if len(near) >= _LEAST_ON_CUT else self.fit.held_errors)
+        return mean_error(self.on_cut if len(self.on_cut) >= _LEAST_ON_CUT else self.fit.held_errors)
 
     def as_dict(self) -> Mapping[str, Any]:
         """The part of the result document that states it."""
@@ -72,7 +70,7 @@ class KernelFit(Record):
             "second_variable": self.axis,
             **fit.as_dict(),
             "interpolation_typical": errors_as_dict(fit.held_errors[typical]),
-            "interpolation_on_cut": errors_as_dict(fit.held_errors[self.near]),
+            "interpolation_on_cut": errors_as_dict(self.on_cut),
             "repeat_spread": spread if spread is not None else self.spread or None,
             "held_out_mape": self.held_out_mape,
         }
@@ -85,7 +83,6 @@ def calibrate_kernels(timings: Timings, density: float = 0.001, watch: Watch | N
     has not seen done, once there is one. Raises InputError where no kernel gets a curve.
     """
     watch = watch or Watch()
-    timings.device_and_software()
     kernels = group_by(timings.samples, lambda item: item.kernel)
     made: dict[str, KernelFit] = {}
     watch.expect(len(kernels))
@@ -106,48 +103,42 @@ def calibrate_kernels(timings: Timings, density: float = 0.001, watch: Watch | N
 def _fit(samples: list[Timing], density: float) -> KernelFit:
     kernel = samples[0].kernel
     spread = float(np.median([item.spread for item in samples]))
-    axis = "" if kernel in AFFINE else _second_variable(samples)
-    surface = _fit_cut_of_surface(samples, axis, density, spread) if axis else None
+    axis, second = ("", []) if kernel in AFFINE else _second_variable(samples)
+    surface = _fit_cut_of_surface(samples, axis, second, density, spread) if axis else None
     if surface is not None:
         return surface
     measured = Repeats.of([item.size for item in samples], [item.seconds for item in samples])
     fit = fit_curve(measured, lambda name: name == "affine" or kernel not in AFFINE)
-    near = np.ones(len(fit.held_sizes), dtype=bool)
-    return KernelFit(kernel, fit, len(samples), near, spread, (fit.line(kernel),))
+    return KernelFit(kernel, fit, len(samples), fit.held_errors, spread, (fit.line(kernel),))
 
 
-_SECOND_VARIABLES: dict[str, Callable[[Timing], float]] = {
-    "slices": lambda item: item.slices,
-    "k / elements": lambda item: item.k / item.elements,
-    "indices / elements": lambda item: item.size / item.elements,
-}
-"""The second variable of a surface, by name; 0 where a row does not state it."""
+def _second_variable(samples: list[Timing]) -> tuple[str, list[float]]:
+    """The variable that was varied besides the size, with its values; an empty name where there is none."""
+    share = "indices / elements" if samples[0].kernel in INDEX_SIZED else "k / elements"
+    sizes = [item.size for item in samples]
+    for name, values in (("slices", [item.slices for item in samples]), (share, [item.share for item in samples])):
+        known = set(values)
+        if len(known) > 1 and 0.0 not in known and len(set(zip(values, sizes, strict=True))) > len(set(sizes)):
+            return name, values
+    return "", []
 
 
-def _second_variable(samples: list[Timing]) -> str:
-    """The variable that was varied besides the size; empty where there is none."""
-    names = ("slices", "indices / elements" if samples[0].kernel in INDEX_SIZED else "k / elements")
-    sizes = {item.size for item in samples}
-    for name in names:
-        values = {_SECOND_VARIABLES[name](item) for item in samples}
-        pairs = {(_SECOND_VARIABLES[name](item), item.size) for item in samples}
-        if len(values) > 1 and 0.0 not in values and len(pairs) > len(sizes):
-            return name
-    return ""
-
-
-def _fit_cut_of_surface(samples: list[Timing], axis: str, density: float, spread: float) -> KernelFit | None:
+def _fit_cut_of_surface(
+    samples: list[Timing], axis: str, second: list[float], density: float, spread: float
+) -> KernelFit | None:
     """A fit over both variables, with every second timing held out, in the pattern of a chessboard.
 
     None where, by cross-validation, a curve over the size alone is as good.
     """
-    seconds, sizes = [item.seconds for item in samples], [item.size for item in samples]
-    found = Repeats.of(sizes, seconds, [_SECOND_VARIABLES[axis](item) for item in samples])
-    x, y = found.sizes, _merge_close_values(np.array(found.second))
+    found = Repeats.of([item.size for item in samples], [item.seconds for item in samples], second)
+    x, y = found.sizes, _merge_close_values(found.second)
     found = replace(found, second=y)
     odd = checkerboard(found, 2) == 1
     rest = found.at(~odd)
-    alone = cross_validation_error(replace(rest, second=None), checkerboard(rest, FOLDS), _choose_by_size)
+    bare = replace(rest, second=np.zeros(0))
+    alone = cross_validation_error(
+        bare, checkerboard(rest, FOLDS), lambda item: choose_curve(Repeats.of(item.sizes, item.seconds))
+    )
     if alone <= NEARLY * choose_surface(rest)[1]:
         return None
     fit = judge(found, lambda item: choose_surface(item)[0], odd, _LEAST_BELOW)
@@ -159,23 +150,16 @@ def _fit_cut_of_surface(samples: list[Timing], axis: str, density: float, spread
     held_sizes = (x * y if axis == "slices" else x)[odd]
     lines = _fitted_lines(samples[0].kernel, axis, found, whole.at(found))
     fit = replace(fit, measured=Repeats(at, on_cut.predict(at), found.spread), chosen=on_cut, held_sizes=held_sizes)
-    return KernelFit(samples[0].kernel, fit, len(samples), near[odd], spread, lines, axis)
-
-
-def _choose_by_size(measured: Repeats) -> Fitted:
-    known = Repeats.of(measured.sizes, measured.seconds)
-    return choose_curve(known.sizes, known.seconds)
+    return KernelFit(samples[0].kernel, fit, len(samples), fit.held_errors[near[odd]], spread, lines, axis)
 
 
 def _fitted_lines(kernel: str, axis: str, measured: Repeats, fitted: Floats) -> tuple[FittedLine, ...]:
     """A line over the size at up to five values of the second variable."""
-    second = np.array(measured.second)
-    values = np.unique(second)
-    chosen = values[np.unique(np.linspace(0, len(values) - 1, 5).round().astype(int))]
-    parts = [(value, second == value) for value in chosen]
+    values = np.unique(measured.second)
     return tuple(
         FittedLine(f"{kernel}, {axis} {value:.3g}", measured.sizes[own], measured.seconds[own], fitted[own])
-        for value, own in parts
+        for value in values[np.unique(np.linspace(0, len(values) - 1, 5).round().astype(int))]
+        for own in [measured.second == value]
     )
 
 

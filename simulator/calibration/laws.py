@@ -21,9 +21,9 @@ from simulator.fabrics.base import Fabric
 from simulator.models.curves import Floats
 from simulator.models.exchange import PRIMITIVES
 from simulator.records import Record, replace
-from simulator.topologies.base import Rounds, Topology, ring_pass
+from simulator.scenario.changes import value_at, with_value
+from simulator.topologies.base import Topology, ring_pass
 from simulator.topologies.nccl import Nccl
-from simulator.topologies.nccl_tuning import NEWEST, RING, SIMPLE, tables_of
 
 FREE = ("bandwidth", "latency", "intra_node.bandwidth", "intra_node.latency", "collective_start_up", "copy_bandwidth")
 """Terms of a fabric that can be fitted."""
@@ -33,19 +33,14 @@ CALL_TERMS = FREE[-2:]
 
 def with_terms(fabric: Fabric, values: Mapping[str, float]) -> Fabric:
     """The fabric with other values of the terms named, each one of `FREE`."""
-    own: dict[str, Any] = {
-        name: value if value < math.inf else None for name, value in values.items() if "." not in name
-    }
-    inner = {name.partition(".")[2]: value for name, value in values.items() if "." in name}
-    if inner and fabric.intra_node is not None:
-        own["intra_node"] = fabric.intra_node.model_copy(update=inner)
-    return fabric.model_copy(update=own)
+    for name, value in values.items():
+        fabric = with_value(fabric, name, value if value < math.inf else None)
+    return fabric
 
 
 def term_of(fabric: Fabric, name: str) -> float:
     """The value of a term of `FREE`; infinite for a copy bandwidth that is not set."""
-    owner, _, own = name.rpartition(".")
-    value = getattr(getattr(fabric, owner) if owner else fabric, own)
+    value = value_at(fabric, name)
     return math.inf if value is None else float(value)
 
 
@@ -74,23 +69,32 @@ class LinkLaw(Record):
 
     def folded(self, key: Key, nbytes: Floats) -> Floats:
         """Seconds on the links, with all workers ready at once."""
-        rounds = self._rounds(key, nbytes)
+        if self.algorithm == IN_SWITCH:
+            # A reduced read sends all and gets a part, a multicast write sends a part and gets the rest: S (1 + 1/p).
+            rounds = ring_pass(np.arange(key.workers), nbytes[:, None] * (1 + 1 / key.workers), 1)
+        else:
+            gathers = key.primitive == "all_gather"
+            payload = nbytes[:, None] / key.workers + np.zeros(key.workers) if gathers else nbytes
+            rounds = collective_rounds(key.primitive, payload, _topology(self.algorithm), self.fabric, key.layout)
         factor = self.fabric.protocol_factor(nbytes, key.workers)
         wiring, ready = self.fabric.wire(key.layout), np.zeros(key.layout.places)
         times: Floats = fold(rounds, wiring, ready, factor=factor).max(axis=1)
         return times
 
-    def _rounds(self, key: Key, nbytes: Floats) -> Rounds:
-        if self.algorithm == IN_SWITCH:
-            # A reduced read sends all and gets a part, a multicast write sends a part and gets the rest: S (1 + 1/p).
-            return ring_pass(np.arange(key.workers), nbytes[:, None] * (1 + 1 / key.workers), 1)
-        payload = nbytes[:, None] / key.workers + np.zeros(key.workers) if key.primitive == "all_gather" else nbytes
-        return collective_rounds(key.primitive, payload, _topology(self.algorithm), self.fabric, key.layout)
-
 
 @lru_cache(maxsize=16)
 def _topology(kind: str) -> Topology:
     return build(Topology, kind)
+
+
+def all_times(law: LinkLaw | NcclLaw, series: Mapping[Key, Repeats]) -> Floats:
+    """Seconds of a law at every size of the series."""
+    return np.concatenate([law.time(key, item.sizes) for key, item in series.items()])
+
+
+def all_seconds(series: Mapping[Key, Repeats]) -> Floats:
+    """Measured seconds at every size of the series."""
+    return np.concatenate([item.seconds for item in series.values()])
 
 
 def fit_law(series: Mapping[Key, Repeats], base: Fabric, algorithm: str, free: Sequence[str]) -> LinkLaw:
@@ -103,7 +107,7 @@ def fit_law(series: Mapping[Key, Repeats], base: Fabric, algorithm: str, free: S
     thin = {key: _thin_out(item) for key, item in series.items()}
     start = _start_values(thin, base, free)
     names, origin = list(start), np.log(np.array(list(start.values())))
-    measured = [np.log(item.seconds) for item in thin.values()]
+    measured = np.log(all_seconds(thin))
 
     def law(parameters: Floats) -> LinkLaw:
         held = np.exp(np.clip(parameters, origin - _FARTHEST, origin + _FARTHEST))
@@ -111,11 +115,8 @@ def fit_law(series: Mapping[Key, Repeats], base: Fabric, algorithm: str, free: S
 
     def residuals(parameters: Floats) -> Floats:
         made = law(parameters)
-        rows = [
-            np.log(made.time(key, item.sizes)) - logs for (key, item), logs in zip(thin.items(), measured, strict=True)
-        ]
         pulls = _pull_residuals(made, thin) if set(CALL_TERMS) <= set(names) else np.zeros(0)
-        return np.concatenate([*rows, _PULL * (parameters - origin), pulls])
+        return np.concatenate([np.log(all_times(made, thin)) - measured, _PULL * (parameters - origin), pulls])
 
     found = robust_log_fit(residuals, origin)
     return _settle_unseen_terms(law, found, base, names, thin)
@@ -133,10 +134,8 @@ def _pull_residuals(law: LinkLaw, series: Mapping[Key, Repeats]) -> Floats:
 
 def _start_values(series: Mapping[Key, Repeats], base: Fabric, free: Sequence[str]) -> dict[str, float]:
     """Starting values: the highest bus bandwidth seen, and start-ups from the time of the smallest payload."""
-    rates, hops = [], []
-    for key, item in series.items():
-        rates.append(float((key.passes * item.sizes / key.workers / item.seconds).max()))
-        hops.append(float(item.seconds.min()) / key.passes)
+    rates = [float((key.passes * item.sizes / key.workers / item.seconds).max()) for key, item in series.items()]
+    hops = [float(item.seconds.min()) / key.passes for key, item in series.items()]
     slopes = np.concatenate([item.seconds / item.sizes for item in series.values()])
     guess = {
         "bandwidth": max(rates),
@@ -156,16 +155,10 @@ def _settle_unseen_terms(
     An unseen start-up or copy bandwidth keeps its value in `base`: an arbitrary one would add time elsewhere.
     """
     whole = law(found)
-    usual = np.concatenate([whole.time(key, item.sizes) for key, item in series.items()])
-    unseen = []
+    usual, unseen = all_times(whole, series), []
     for place, name in enumerate(names):
-        most = 0.0
-        for factor in (0.5, 2.0):
-            other = found.copy()
-            other[place] += np.log(factor)
-            times = [law(other).time(key, item.sizes) for key, item in series.items()]
-            most = max(most, float(np.abs(np.concatenate(times) / usual - 1).max()))
-        if most < _UNSEEN:
+        step = np.log(2.0) * (np.arange(len(found)) == place)
+        if all((np.abs(all_times(law(found + turn), series) / usual - 1) < _UNSEEN).all() for turn in (-step, step)):
             unseen.append(name)
     kept = [name for name in unseen if not name.endswith("bandwidth") or name in CALL_TERMS]
     fabric = with_terms(whole.fabric, {name: term_of(base, name) for name in kept})
@@ -176,9 +169,8 @@ def _thin_out(item: Repeats) -> Repeats:
     if len(item.sizes) <= MOST_SIZES:
         return item
     logs = np.log(item.sizes)
-    wanted = np.linspace(logs[0], logs[-1], MOST_SIZES)
-    places = np.unique(np.abs(logs[:, None] - wanted).argmin(axis=0))
-    return item.at(places)
+    nearest = np.abs(logs[:, None] - np.linspace(logs[0], logs[-1], MOST_SIZES)).argmin(axis=0)
+    return item.at(np.unique(nearest))
 
 
 _LARGEST = 8.0  # sizes within this factor of the largest show the rate
@@ -217,6 +209,10 @@ class NcclLaw(Record):
                 made[place] = choice.label
         return made
 
+    def with_library(self, **terms: Any) -> NcclLaw:
+        """The law with other terms of the library."""
+        return replace(self, fabric=_with_terms_of_nccl(self.fabric, **terms))
+
 
 def describe_library(base: Fabric, settings: Sequence[str], reported: bool) -> Fabric:
     """The base with what decides NCCL's choices, as far as it is not given.
@@ -225,12 +221,10 @@ def describe_library(base: Fabric, settings: Sequence[str], reported: bool) -> F
     a NIC reports to NCCL, whatever sockets reach of it.
     """
     found = _VERSION.search(" ".join(settings))
-    terms: dict[str, Any] = {}
-    if base.nccl.version is None and found:
-        terms["version"] = f"{found[1]}.{found[2]}"
-    if base.nccl.reported_bandwidth is None and reported:
-        terms["reported_bandwidth"] = base.bandwidth
-    return _with_terms_of_nccl(base, **terms)
+    known = base.nccl
+    version = known.version or (f"{found[1]}.{found[2]}" if found else None)
+    rate = base.bandwidth if reported and known.reported_bandwidth is None else known.reported_bandwidth
+    return _with_terms_of_nccl(base, version=version, reported_bandwidth=rate)
 
 
 def _with_terms_of_nccl(fabric: Fabric, **terms: Any) -> Fabric:
@@ -245,44 +239,31 @@ def fit_nccl_law(series: Mapping[Key, Repeats], base: Fabric, device: str = "") 
     messages of each size in their own way; then the start-up of a hop for each protocol and the efficiency of the other
     algorithms, with NCCL's constants as priors.
     """
-    base = _with_terms_of_nccl(base.model_copy(update={"measured": ()}), latency=base.latency)
+    start = NcclLaw(_with_terms_of_nccl(base.model_copy(update={"measured": ()}), latency=base.latency), device)
     across = {key: item for key, item in series.items() if key.nodes > 1}
     inside = {key: item for key, item in series.items() if key not in across}
-    fabric = _with_rate(across, _with_rate(inside, base, device), device)
-    fabric = _with_steps(across, fabric, device)
-    return NcclLaw(_with_hops(across, fabric, device), device)
+    return _with_hops(across, _with_steps(across, _with_rate(across, _with_rate(inside, start))))
 
 
-def step_inside() -> float:
-    """Seconds of one step of a ring over NVLink by Simple, as NCCL assumes it."""
-    return float(tables_of(NEWEST).hop["nvlink"][RING, SIMPLE])
-
-
-def summed_in_switch(
-    series: Mapping[Key, Repeats], base: Fabric, device: str, settings: Sequence[str] = ()
-) -> dict[Key, Repeats]:
+def summed_in_switch(series: Mapping[Key, Repeats], law: NcclLaw, settings: Sequence[str] = ()) -> dict[Key, Repeats]:
     """The series whose largest payloads NCCL sums in the switch of a node (NVLS), rather than along rings.
 
     None where it was told not to (NCCL_NVLS_ENABLE=0 in the settings).
     """
     if any("NCCL_NVLS_ENABLE=0" in setting.split(", ") for setting in settings):
         return {}
-    law = NcclLaw(base, device)
     return {key: item for key, item in series.items() if law.labels(key, item.sizes[-1:]) == [_NVLS]}
 
 
-def with_sums_in_switch(series: Mapping[Key, Repeats], fabric: Fabric, device: str) -> Fabric:
-    """The fabric with the share of the links' rate that sums in the switch reach for the largest payloads."""
+def with_sums_in_switch(series: Mapping[Key, Repeats], law: NcclLaw) -> NcclLaw:
+    """The law with the share of the links' rate that sums in the switch reach for the largest payloads."""
     shares = []
     for key, item in series.items():
         large = _largest(item)
-        whole, half = (
-            NcclLaw(_with_terms_of_nccl(fabric, efficiency={_NVLS: share}), device).time(key, large.sizes)
-            for share in (1.0, 0.5)
-        )
+        whole, half = (law.with_library(efficiency={_NVLS: share}).time(key, large.sizes) for share in (1.0, 0.5))
         # The time is a start-up and bytes / share, which takes as long again at half the share.
         shares += ((half - whole) / np.maximum(large.seconds - (2 * whole - half), 1e-9)).tolist()
-    return _with_terms_of_nccl(fabric, efficiency={_NVLS: float(np.clip(np.median(shares), 0.01, 1.0))})
+    return law.with_library(efficiency={_NVLS: float(np.clip(np.median(shares), 0.01, 1.0))})
 
 
 def fit_sums_in_switch(series: Mapping[Key, Repeats], base: Fabric, device: str, hardware: bool) -> NcclLaw:
@@ -292,9 +273,8 @@ def fit_sums_in_switch(series: Mapping[Key, Repeats], base: Fabric, device: str,
     base's where that describes the machine (`hardware`), and otherwise the rate of which the sums would reach the share
     that NCCL assumes (`NVLS_EFFICIENCY`).
     """
-    base = base.model_copy(update={"measured": ()})
-    fabric = base if hardware else _with_rate(series, base, device)
-    return NcclLaw(with_sums_in_switch(series, fabric, device), device, ("bandwidth", "latency"))
+    start = NcclLaw(base.model_copy(update={"measured": ()}), device, ("bandwidth", "latency"))
+    return with_sums_in_switch(series, start if hardware else _with_rate(series, start))
 
 
 def split_seconds(law: Any, key: Key, sizes: Floats, rates: Sequence[str]) -> tuple[Floats, Floats]:
@@ -312,41 +292,39 @@ def _largest(item: Repeats) -> Repeats:
     return item.at(item.sizes >= item.sizes[-1] / _LARGEST)
 
 
-def _with_rate(series: Mapping[Key, Repeats], base: Fabric, device: str) -> Fabric:
-    """The fabric with the rates at which the largest payloads take no less than measured.
+def _with_rate(series: Mapping[Key, Repeats], law: NcclLaw) -> NcclLaw:
+    """The law with the rates at which the largest payloads take no less than measured.
 
     That of the NICs where they are the bottleneck; otherwise that of the links inside a node.
     """
-    found: dict[str, list[float]] = {"bandwidth": [], "intra_node.bandwidth": []}
+    terms = ("bandwidth", "intra_node.bandwidth") if law.fabric.intra_node else ("bandwidth",)
+    found: dict[str, list[float]] = {}
     for key, item in series.items():
         large = _largest(item)
-        for term, rates in found.items():
-            if "." in term and base.intra_node is None:
-                continue
-            rate = term_of(base, term)
-            once, wire = split_seconds(NcclLaw(base, device), key, large.sizes, (term,))
+        for term in terms:
+            once, wire = split_seconds(law, key, large.sizes, (term,))
             if (wire > 0.5 * once).all():
-                rates.append(rate * float(np.quantile(wire / large.seconds, 0.75)))
+                rate = term_of(law.fabric, term) * float(np.quantile(wire / large.seconds, 0.75))
+                found.setdefault(term, []).append(rate)
                 break
-    return with_terms(base, {term: max(rates) for term, rates in found.items() if rates})
+    return replace(law, fabric=with_terms(law.fabric, {term: max(rates) for term, rates in found.items()}))
 
 
-def _with_steps(series: Mapping[Key, Repeats], fabric: Fabric, device: str) -> Fabric:
-    """The fabric with the time of a step beyond its bytes: medians over rings, by octaves of the step's bytes."""
-    free = _with_terms_of_nccl(fabric, step_overhead=((1.0, 0.0),))
-    law, octave, rest = NcclLaw(free, device), list[float](), list[float]()
+def _with_steps(series: Mapping[Key, Repeats], law: NcclLaw) -> NcclLaw:
+    """The law with the time of a step beyond its bytes: medians over rings, by octaves of the step's bytes."""
+    free, octave, rest = law.with_library(step_overhead=((1.0, 0.0),)), list[float](), list[float]()
     for key, item in series.items():
         across = key.passes / key.gpus_per_node
-        rings = [label.startswith("ring") for label in law.labels(key, item.sizes)]
+        rings = [label.startswith("ring") for label in free.labels(key, item.sizes)]
         if key.primitive != "broadcast" and any(rings):
-            beyond = (item.seconds - law.time(key, item.sizes)) / across
+            beyond = (item.seconds - free.time(key, item.sizes)) / across
             rest += np.maximum(0.0, beyond)[rings].tolist()
             octave += np.log2(item.sizes / key.workers)[rings].tolist()
     if len(rest) < _LEAST_STEPS:
-        return fabric
+        return law
     knots, steps_at = np.unique(np.round(octave)), np.array(octave)
     points = [(float(2**knot), float(np.median(np.array(rest)[np.abs(steps_at - knot) <= _WINDOW]))) for knot in knots]
-    return _with_terms_of_nccl(fabric, step_overhead=_needed(points))
+    return law.with_library(step_overhead=_needed(points))
 
 
 def _needed(points: list[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
@@ -361,11 +339,10 @@ def _needed(points: list[tuple[float, float]]) -> tuple[tuple[float, float], ...
     return tuple(kept)
 
 
-def _with_hops(series: Mapping[Key, Repeats], fabric: Fabric, device: str) -> Fabric:
-    """The fabric with start-ups of hops by protocol, and efficiencies of the algorithms that steps do not explain."""
-    law = NcclLaw(fabric, device)
+def _with_hops(series: Mapping[Key, Repeats], law: NcclLaw) -> NcclLaw:
+    """The law with start-ups of hops by protocol, and efficiencies of the algorithms that steps do not explain."""
     labels = {label for key, item in series.items() for label in law.labels(key, item.sizes)}
-    by_steps = bool(fabric.nccl.step_overhead)
+    by_steps = bool(law.fabric.nccl.step_overhead)
     hops = sorted({label.split()[1] for label in labels if not (by_steps and label.startswith("ring"))})
     pairs = sorted(
         label
@@ -373,18 +350,17 @@ def _with_hops(series: Mapping[Key, Repeats], fabric: Fabric, device: str) -> Fa
         if label in ("tree LL", "nvls_tree Simple") or (not by_steps and label.startswith(("ring", "tree")))
     )
     if not hops and not pairs:
-        return fabric
-    start = np.log(np.array([max(2e-6, fabric.latency)] * len(hops) + [0.5] * len(pairs)))
+        return law
+    start = np.log(np.array([max(2e-6, law.fabric.latency)] * len(hops) + [0.5] * len(pairs)))
     prior = np.array([0.2] * len(hops) + [1.0 / _WIDTH] * len(pairs))
 
-    def made(parameters: Floats) -> Fabric:
+    def made(parameters: Floats) -> NcclLaw:
         values = np.exp(np.clip(parameters, start - 6, start + 6)).tolist()
         shares = {pair: min(1.0, value) for pair, value in zip(pairs, values[len(hops) :], strict=True)}
-        return _with_terms_of_nccl(fabric, hop_latency=dict(zip(hops, values, strict=False)), efficiency=shares)
+        return law.with_library(hop_latency=dict(zip(hops, values, strict=False)), efficiency=shares)
 
     def residuals(parameters: Floats) -> Floats:
-        now = NcclLaw(made(parameters), device)
-        rows = [np.log(now.time(key, item.sizes)) - np.log(item.seconds) for key, item in series.items()]
-        return np.concatenate([*rows, prior * (parameters - start)])
+        off = np.log(all_times(made(parameters), series)) - np.log(all_seconds(series))
+        return np.concatenate([off, prior * (parameters - start)])
 
     return made(robust_log_fit(residuals, start))

@@ -8,9 +8,8 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
-from pydantic_core import PydanticCustomError
 
-from simulator.calibration.collectives import PRIMITIVES, CollectiveTimings, Key
+from simulator.calibration.collectives import CollectiveTimings, Key
 from simulator.calibration.fits.families import Repeats
 from simulator.calibration.fits.selection import fit_curve
 from simulator.calibration.laws import (
@@ -23,25 +22,27 @@ from simulator.calibration.laws import (
     fit_law,
     fit_nccl_law,
     fit_sums_in_switch,
-    step_inside,
     summed_in_switch,
     with_sums_in_switch,
 )
-from simulator.calibration.network_fit import LARGE, Fit, Law, LawFit, NetworkFit, PartErrors, law_errors, part_errors
+from simulator.calibration.network_fit import LARGE, Fit, Law, LawFit, NetworkFit, law_errors, part_errors
 from simulator.component import build, discover
+from simulator.engine.refusals import as_input_error
 from simulator.errors import InputError, Problem, suggest_nearest
 from simulator.fabrics.base import Fabric
 from simulator.models.curves import Floats
-from simulator.models.groups import leave_out
+from simulator.models.exchange import PRIMITIVES
+from simulator.models.groups import group_by, leave_out
 from simulator.progress import Watch
 from simulator.records import asdict
 from simulator.scenario.named_parts import read_part
 from simulator.topologies.base import Topology
+from simulator.topologies.nccl_tuning import NEWEST, RING, SIMPLE, tables_of
 
 _LEAST_SIZES = 3
 _UPPER = 0.75
 NCCL = "nccl"
-_ORDER = (NCCL, "ring")
+_ORDER = {NCCL: 0, "ring": 1}
 USELESS = 1.0
 """A mean relative error above which no config is written."""
 
@@ -63,7 +64,8 @@ def calibrate_network(
 
     `algorithms`: the topology of each primitive (default: the one that the log forced, otherwise ring). Where some
     series of an algorithm were forced and others were the choice of NCCL, the law is fitted to the forced ones only.
-    `watch` is shown the progress. Raises InputError where no series has enough sizes for a law.
+    `watch` is shown the progress. Raises InputError where no series has enough sizes for a law, or the one that goes
+    into the config says nothing about the measurements.
     """
     watch = watch or Watch()
     series = measured.series()
@@ -76,36 +78,40 @@ def calibrate_network(
         # Moving bytes never takes n log n.
         curves[key] = fit_curve(item, lambda name: name != "n_log_n")
         watch.step()
-    groups: dict[str, dict[Key, Repeats]] = {}
     across = any(key.topology == NCCL and key.nodes > 1 for key in series)
-    for key, item in series.items():
+
+    def algorithm_of(key: Key) -> str:
         # Inside one node NCCL's rings are those of the links; between nodes it changes algorithm and protocol.
         chosen = NCCL if across and not free else "ring"
-        name = (algorithms or {}).get(key.primitive) or (chosen if key.topology == NCCL else key.topology)
-        groups.setdefault(name, {})[key] = item
+        return (algorithms or {}).get(key.primitive) or (chosen if key.topology == NCCL else key.topology)
+
     laws, device = [], " ".join(measured.devices)
+    groups = sorted(group_by(series, algorithm_of).items(), key=lambda pair: _ORDER.get(pair[0], 9))
     watch.expect(len(groups))
-    for name, members in sorted(groups.items(), key=lambda pair: _ORDER.index(pair[0]) if pair[0] in _ORDER else 9):
+    for name, keys in groups:
         watch.step()
         if name == NCCL:
+            members = {key: series[key] for key in keys}
             _check_feasible(members, NcclLaw(base, device))
             described = describe_library(base, measured.settings, hardware)
             found = _fit(members, partial(fit_nccl_law, base=described, device=device), ("bandwidth",))
             laws.append(LawFit(name, members, found, None))
-        elif used := _select_large_sizes(
-            {key: item for key, item in members.items() if key.topology != NCCL} or members, law_from
-        ):
-            guided = name == "ring" and not (algorithms or free)
-            in_switch = summed_in_switch(used, base, device, measured.settings) if guided else {}
-            laws.append(
-                _fit_inside(used, in_switch, base, device, hardware) if guided else _fit_links(used, base, name, free)
-            )
+            continue
+        forced = [key for key in keys if key.topology != NCCL]
+        used = _select_large_sizes({key: series[key] for key in forced or keys}, law_from)
+        if used and name == "ring" and not (algorithms or free):
+            laws.append(_fit_inside(used, base, device, measured.settings, hardware))
+        elif used:
+            laws.append(_fit_links(used, base, name, free))
     if not laws:
         what = f"a series of {_LEAST_SIZES} sizes or more"
         raise InputError(Problem("calibrate network", what, f"{len(series) + len(alone)} shorter ones"))
-    made = NetworkFit(base, measured, curves, tuple(laws))
-    _refuse_poor(made)
-    return made
+    error = float(np.abs(laws[0].chosen.fitted).mean())
+    if error > USELESS:
+        hint = "give the machine with --fabric (NICs, links inside a node), or fit fewer series together (--where)"
+        what = f"a law of {laws[0].algorithm} that describes the measurements within {100 * USELESS:.0f} %"
+        raise InputError(Problem("calibrate network", what, f"{100 * error:.0f} % on average", hint))
+    return NetworkFit(base, measured, curves, tuple(laws))
 
 
 def judge_parts(fit: NetworkFit, others: CollectiveTimings | None = None) -> dict[str, Mapping[str, Any] | None]:
@@ -116,12 +122,13 @@ def judge_parts(fit: NetworkFit, others: CollectiveTimings | None = None) -> dic
     """
     law = fit.laws[0]
     device = " ".join(fit.measured.devices)
-    found: dict[str, PartErrors | None] = {"described": None, "left_out": law.chosen.parts, "judged": None}
-    if all(key.topology == NCCL for key in law.series):
-        described = describe_library(fit.base, fit.measured.settings, reported=True)
-        found["described"] = part_errors(NcclLaw(described, device), law.series)
-    if others is not None:
-        found["judged"] = part_errors(law.chosen.law, others.series())
+    by_nccl = all(key.topology == NCCL for key in law.series)
+    described = NcclLaw(describe_library(fit.base, fit.measured.settings, reported=True), device)
+    found = {
+        "described": part_errors(described, law.series) if by_nccl else None,
+        "left_out": law.chosen.parts,
+        "judged": part_errors(law.chosen.law, others.series()) if others is not None else None,
+    }
     return {name: asdict(item) if item else None for name, item in found.items()}
 
 
@@ -138,9 +145,10 @@ def _fit_links(series: Mapping[Key, Repeats], base: Fabric, name: str, free: Seq
 
 
 def _fit_inside(
-    series: Mapping[Key, Repeats], in_switch: Mapping[Key, Repeats], base: Fabric, device: str, hardware: bool
+    series: Mapping[Key, Repeats], base: Fabric, device: str, settings: Sequence[str], hardware: bool
 ) -> LawFit:
     """The link law of NCCL's rings inside a node, and the share of the rate that sums in the switch reach."""
+    in_switch = summed_in_switch(series, NcclLaw(base, device), settings)
     rings = {key: item for key, item in series.items() if key not in in_switch}
     if not rings:
         fit = partial(fit_sums_in_switch, base=base, device=device, hardware=hardware)
@@ -148,33 +156,19 @@ def _fit_inside(
     if len({key.workers for key in rings}) > 1 or any(key.topology != NCCL for key in rings):
         made = _fit_links(rings, base, "ring", ())
     else:
-        # One worker count does not separate steps from calls; NCCL's constant for a step inside a node does.
-        start = base.model_copy(update={"latency": base.latency or step_inside()})
+        # One worker count does not separate steps from calls; NCCL's constant for a step of a ring over NVLink does.
+        step = float(tables_of(NEWEST).hop["nvlink"][RING, SIMPLE])
+        start = base.model_copy(update={"latency": base.latency or step})
         made = _fit_links(rings, start, "ring", ("bandwidth", "collective_start_up"))
     if not in_switch:
         return made
-    return made.with_fabric(with_sums_in_switch(in_switch, made.chosen.law.fabric, device))
-
-
-def _refuse_poor(fit: NetworkFit) -> None:
-    """Raises InputError where the law that goes into the config says nothing about the measurements."""
-    law = fit.laws[0]
-    error = float(np.abs(law.chosen.fitted).mean())
-    if error > USELESS:
-        hint = "give the machine with --fabric (NICs, links inside a node), or fit fewer series together (--where)"
-        what = f"a law of {law.algorithm} that describes the measurements within {100 * USELESS:.0f} %"
-        raise InputError(Problem("calibrate network", what, f"{100 * error:.0f} % on average", hint))
+    return made.with_fabric(with_sums_in_switch(in_switch, NcclLaw(made.chosen.law.fabric, device)).fabric)
 
 
 def _check_feasible(series: Mapping[Key, Repeats], law: LinkLaw | NcclLaw) -> None:
     for key, item in series.items():
-        try:
+        with as_input_error(f"{key.text} by {law.algorithm} on {law.fabric.kind}"):
             law.time(key, item.sizes[:1])
-        except PydanticCustomError as error:
-            about = error.context or {}
-            where = f"{key.text} by {law.algorithm} on {law.fabric.kind}"
-            problem = Problem(where, about.get("what", ""), about.get("got", ""), about.get("hint", ""))
-            raise InputError(problem) from None
 
 
 def _fit(series: Mapping[Key, Repeats], fit: Callable[[Mapping[Key, Repeats]], Law], free: tuple[str, ...]) -> Fit:
@@ -203,7 +197,7 @@ def _fit(series: Mapping[Key, Repeats], fit: Callable[[Mapping[Key, Repeats]], L
         nodes_left_out=left_out(lambda key: key.nodes) if by_nccl else {},
         beyond=law_errors(fit(lower), upper) if lower else np.zeros(0),
         fitted=law_errors(law, series),
-        between=law_errors(half, even) if by_nccl else None,
+        between=law_errors(half, even) if by_nccl else np.zeros(0),
         parts=part_errors(half, even),
     )
 
@@ -221,13 +215,9 @@ def _split_sizes(series: Mapping[Key, Repeats]) -> tuple[dict[Key, Repeats], dic
 
 def _select_large_sizes(series: Mapping[Key, Repeats], law_from: float) -> dict[Key, Repeats]:
     """Sizes from `law_from` on, or all sizes of a series that has too few such."""
-    made = {}
-    for key, item in series.items():
-        large = item.sizes >= law_from
-        large = large if large.sum() >= _LEAST_SIZES else np.ones(len(large), dtype=bool)
-        if large.sum() >= _LEAST_SIZES:
-            made[key] = item.at(large)
-    return made
+    large = {key: item.at(item.sizes >= law_from) for key, item in series.items()}
+    kept = {key: item if len(item.sizes) >= _LEAST_SIZES else series[key] for key, item in large.items()}
+    return {key: item for key, item in kept.items() if len(item.sizes) >= _LEAST_SIZES}
 
 
 def base_fabric(name: str | None, measured: CollectiveTimings) -> Fabric:

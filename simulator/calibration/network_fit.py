@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from simulator.calibration.collectives import CollectiveTimings, Key
 from simulator.calibration.fits.accuracy import FittedLine, errors_as_dict
 from simulator.calibration.fits.families import Repeats
 from simulator.calibration.fits.selection import CurveFit
-from simulator.calibration.laws import FREE, LinkLaw, NcclLaw, split_seconds, term_of
+from simulator.calibration.laws import FREE, LinkLaw, NcclLaw, all_seconds, all_times, split_seconds, term_of
 from simulator.fabrics.base import Fabric
 from simulator.models.curves import Floats
 from simulator.models.linear_algebra import least_squares
@@ -46,9 +46,12 @@ def part_errors(law: Law, series: Mapping[Key, Repeats]) -> PartErrors:
     half of its time. Every octave of payloads counts alike; errors beyond 20 % count by their size, not by its square
     (soft L1).
     """
-    parts = [_parts(law, key, item.sizes) for key, item in series.items()]
-    wire, rest = (np.concatenate([part[place] for part in parts]) for place in (0, 1))
-    measured = np.concatenate([item.seconds for item in series.values()])
+    rates = [name for name in FREE if name.endswith("bandwidth") and ("." not in name or law.fabric.intra_node)]
+    parts = [split_seconds(law, key, item.sizes, rates) for key, item in series.items()]
+    seconds, wire = (np.concatenate(part) for part in zip(*parts, strict=True))
+    wire = np.clip(wire, 0.0, seconds)
+    rest = seconds - wire
+    measured = all_seconds(series)
     octaves = [np.unique(np.round(np.log2(item.sizes)), False, True, True) for item in series.values()]
     weight = np.concatenate([1 / counts[place] for _, place, counts in octaves])
 
@@ -71,22 +74,18 @@ def part_errors(law: Law, series: Mapping[Key, Repeats]) -> PartErrors:
     return PartErrors(len(measured), error(float(logs[0]), of_bytes), error(float(logs[1]), ~of_bytes))
 
 
-def _parts(law: Law, key: Key, sizes: Floats) -> tuple[Floats, Floats]:
-    """Seconds that bytes take on the links, and all others."""
-    rates = [name for name in FREE if name.endswith("bandwidth") and ("." not in name or law.fabric.intra_node)]
-    whole, wire = split_seconds(law, key, sizes, rates)
-    wire = np.clip(wire, 0.0, whole)
-    return wire, whole - wire
-
-
 LARGE = float(2**20)
 POOR = 0.2
 """Mean relative error on its own measurements above which a law is warned about."""
 
 
 def law_errors(law: Law, series: Mapping[Key, Repeats]) -> Floats:
-    """Signed relative errors of a law at every size of the series."""
-    return np.concatenate([law.time(key, item.sizes) / item.seconds - 1 for key, item in series.items()])
+    """Signed relative errors of a law at every size of the series; none where there are none."""
+    return all_times(law, series) / all_seconds(series) - 1 if series else np.zeros(0)
+
+
+def _pool(errors: Iterable[Floats]) -> Floats:
+    return np.concatenate([np.zeros(0), *errors])
 
 
 class Fit(Record):
@@ -94,8 +93,8 @@ class Fit(Record):
 
     `left_out`: errors at each worker count of the law fitted to the other counts, where these determine the bandwidth;
     `nodes_left_out`: the same for numbers of nodes; `beyond`: errors in the upper quarter of the sizes (log axis) of
-    the law fitted to the rest; `fitted`: errors on the measurements that the law was fitted to; `between`: errors at
-    every second size of the law fitted to the others; `parts`: the same by rate and start-up.
+    the law fitted to the rest; `fitted`: errors on the measurements that the law was fitted to; `between`: errors of
+    NCCL's law at every second size, fitted to the others; `parts`: the same by rate and start-up.
     """
 
     law: Law
@@ -104,13 +103,13 @@ class Fit(Record):
     nodes_left_out: Mapping[int, Floats]
     beyond: Floats
     fitted: Floats
-    between: Floats | None = None
-    parts: PartErrors | None = None
+    between: Floats
+    parts: PartErrors
 
     @property
     def worker_errors(self) -> Floats:
         """Errors at all worker counts, each left out in turn."""
-        return np.concatenate([np.zeros(0), *self.left_out.values()])
+        return _pool(self.left_out.values())
 
     @property
     def held(self) -> Floats:
@@ -118,11 +117,8 @@ class Fit(Record):
 
         These are every second size for NCCL, whose steps change with the size, and sizes beyond those fitted otherwise.
         """
-        if self.nodes_left_out:
-            return np.concatenate(list(self.nodes_left_out.values()))
-        if self.left_out:
-            return self.worker_errors
-        return self.between if self.between is not None else self.beyond
+        groups = self.nodes_left_out or self.left_out
+        return _pool(groups.values()) if groups else self.between if len(self.between) else self.beyond
 
     def as_dict(self) -> Mapping[str, Any]:
         """The part of the result document that states it."""
@@ -131,7 +127,7 @@ class Fit(Record):
             "terms": {name: value if value < math.inf else None for name, value in terms.items()},
             "unseen": list(self.law.unseen),
             "fitted": errors_as_dict(self.fitted),
-            "size_interpolation": errors_as_dict(self.between) if self.between is not None else None,
+            "size_interpolation": errors_as_dict(self.between),
             "size_extrapolation": errors_as_dict(self.beyond),
             "worker_extrapolation": {str(count): errors_as_dict(errors) for count, errors in self.left_out.items()},
             "node_extrapolation": {str(n): errors_as_dict(errors) for n, errors in self.nodes_left_out.items()},
@@ -212,6 +208,7 @@ class NetworkFit(Record):
         """The result document: laws, curves, pooled errors, and what could not be read."""
         held = np.concatenate([fit.held_errors for fit in self.curves.values()])
         sizes = np.concatenate([fit.held_sizes for fit in self.curves.values()])
+        chosen = [law.chosen for law in self.laws]
         return {
             "laws": [
                 {
@@ -234,13 +231,9 @@ class NetworkFit(Record):
             ],
             "interpolation": errors_as_dict(held),
             "interpolation_from_1_mib": errors_as_dict(held[sizes >= LARGE]),
-            "size_extrapolation": errors_as_dict(np.concatenate([law.chosen.beyond for law in self.laws])),
-            "worker_extrapolation": errors_as_dict(np.concatenate([law.chosen.worker_errors for law in self.laws])),
-            "node_extrapolation": errors_as_dict(
-                np.concatenate([np.zeros(0), *(e for law in self.laws for e in law.chosen.nodes_left_out.values())])
-            ),
+            "size_extrapolation": errors_as_dict(_pool(fit.beyond for fit in chosen)),
+            "worker_extrapolation": errors_as_dict(_pool(fit.worker_errors for fit in chosen)),
+            "node_extrapolation": errors_as_dict(_pool(e for fit in chosen for e in fit.nodes_left_out.values())),
             "warnings": self.warnings,
-            "problems": [str(problem) for problem in self.measured.problems],
-            "notes": self.measured.notes,
-            "digests": self.measured.digests,
+            **self.measured.as_dict(),
         }

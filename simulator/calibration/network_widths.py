@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from statistics import fmean
 from typing import Literal
 
+from msgspec import to_builtins
 from pydantic import BaseModel, ConfigDict, Field
 
 from simulator.calibration.fits.accuracy import width_left_out
 from simulator.calibration.yaml_text import table_text
 from simulator.fabrics.link_widths import ANY, PARTS, Distances, LeftOutWidth, Part, library_over
 from simulator.models.groups import group_by
-from simulator.records import asdict
 
 DISTANCES = ("fitted", "farther", "version", "described")
-PLACES = ("nodes", "gpus")
 
 
 class Case(BaseModel):
@@ -70,13 +70,12 @@ def learn_widths(cases: Sequence[Case]) -> Distances:
     networks, between nodes and inside them.
     """
     made: dict[str, dict[str, LeftOutWidth]] = {}
-    for place in PLACES:
-        for distance in DISTANCES:
-            alike = [case for case in cases if case.distance == distance]
-            here = [case for case in alike if case.place == place]
-            kinds = [*sorted({case.kind for case in here}), ANY] if here else []
-            if kinds:
-                made[f"{place} {distance}"] = {kind: _width(here, alike, kind) for kind in kinds}
+    for place, distance in product(("nodes", "gpus"), DISTANCES):
+        alike = [case for case in cases if case.distance == distance]
+        here = [case for case in alike if case.place == place]
+        if here:
+            kinds = [*sorted({case.kind for case in here}), ANY]
+            made[f"{place} {distance}"] = {kind: _width(here, alike, kind) for kind in kinds}
     return made
 
 
@@ -105,6 +104,4 @@ _HEAD = """\
 
 def widths_yaml(widths: Mapping[str, Mapping[str, LeftOutWidth]]) -> str:
     """The text of `configs/network_widths.yaml`."""
-    return _HEAD + table_text(
-        {name: {over: asdict(width) for over, width in kinds.items()} for name, kinds in widths.items()}
-    )
+    return _HEAD + table_text(to_builtins(widths))

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from statistics import fmean
 from typing import Any
+
+import numpy as np
+from msgspec import to_builtins
 
 from simulator.architectures.building import Architecture
 from simulator.architectures.convolutional import AlexNet, ResNet, Vgg
@@ -20,11 +24,12 @@ from simulator.hardware.gpu import QUEUED_START, Gpu
 from simulator.hardware.operator_times import Efficiency, OperatorClock, OperatorRates
 from simulator.hardware.widths import same_device
 from simulator.loading.csv_tables import Row, read_rows
-from simulator.models.curves import Curve
+from simulator.models.curves import Curve, Floats
 from simulator.models.groups import group_by, leave_out
+from simulator.models.linear_algebra import least_squares
 from simulator.models.operators import Arithmetic, Operator
 from simulator.models.precision import Precision
-from simulator.records import Record, asdict, replace
+from simulator.records import Record, replace
 from simulator.scenario.named_parts import read_gpu, read_workload, shipped_gpus
 
 _NUMBERS = ("fp32_rate", "memory_bandwidth", "multiprocessors", "batch", "m", "n", "k", "nbytes", "seconds")
@@ -47,25 +52,60 @@ _PLAIN = OperatorRates(
 _MOST = 20_000
 
 
-class MeasuredOperators(Record):
-    """What was timed together on a GPU in fp32: operators of a model, and their seconds as one call."""
+class TimedOperators(Record):
+    """What was timed together on a GPU: the operators of a model with the number of calls of each, and their seconds.
+
+    `beside`: seconds of it that are not theirs, such as the start of a single call; `start`: those that each operator
+    takes in a queue, and did not take here.
+    """
 
     gpu: Gpu
+    arithmetic: Arithmetic
     model: str
-    operators: tuple[Operator, ...]
+    operators: Counter[Operator]
+    beside: float
     seconds: float
+    start: float = 0.0
+
+    def predicted(self, rates: OperatorRates) -> float:
+        """Seconds by the rates."""
+        clock = OperatorClock(self.gpu, self.arithmetic, rates)
+        times = (count * (clock.operator_time(each) - self.start) for each, count in self.operators.items())
+        return self.beside + math.fsum(times)
+
+    def error(self, rates: OperatorRates) -> float:
+        """Logarithm of predicted over measured seconds."""
+        return math.log(self.predicted(rates) / self.seconds)
 
 
-def read_operators(path: Path) -> list[MeasuredOperators]:
+def fit_rates(
+    timed: Sequence[TimedOperators],
+    rates_at: Callable[[Floats], OperatorRates],
+    start: Floats,
+    soft: float,
+    most: float = math.inf,
+) -> OperatorRates:
+    """The rates with the least squares of errors, of which those beyond `soft` count linearly.
+
+    `rates_at`: the rates of logarithms, which are searched from `start` and no further than `most` from it.
+    """
+
+    def errors(logs: Floats) -> Floats:
+        rates = rates_at(logs)
+        return np.array([item.error(rates) for item in timed])
+
+    return rates_at(least_squares(errors, start, (start - most, start + most), soft=soft)[0])
+
+
+def read_operators(path: Path) -> list[TimedOperators]:
     """The measurements of a table. Raises InputError with every problem and its place."""
     problems: list[Problem] = []
-    found: dict[tuple[str, str, str], MeasuredOperators] = {}
+    found: dict[tuple[str, str, str], TimedOperators] = {}
     for row in read_rows(path, COLUMNS, problems):
-        made = _measured(row)
-        if made is not None:
+        timed = _timed(row)
+        if timed is not None:
             key = (row.cells["device"], row.cells["model"], row.cells["measurement"])
-            before = found.get(key)
-            found[key] = replace(made, operators=(*before.operators, *made.operators)) if before else made
+            found[key] = replace(timed, operators=found[key].operators + timed.operators) if key in found else timed
         if len(found) > _MOST:
             problems.append(Problem(str(path), f"at most {_MOST} measurements", "more"))
             break
@@ -74,7 +114,8 @@ def read_operators(path: Path) -> list[MeasuredOperators]:
     return list(found.values())
 
 
-def _measured(row: Row) -> MeasuredOperators | None:
+def _timed(row: Row) -> TimedOperators | None:
+    """The operator of a row, which was timed as a call by itself: a part of its start is in no number yet."""
     numbers = {
         name: row.convert(name, float, "a number, 0 or more", lambda value: 0 <= value < 1e21) for name in _NUMBERS
     }
@@ -89,13 +130,8 @@ def _measured(row: Row) -> MeasuredOperators | None:
     if kind == "product" and min(sizes.values()) <= 0:
         row.note("m", "a product with sizes above 0", row.cells["m"])
         return None
-    operator = Operator(kind, kind, **sizes)
-    return MeasuredOperators(_gpu(row.cells["device"], numbers), row.cells["model"], (operator,), numbers["seconds"])
-
-
-def _gpu(device: str, numbers: Mapping[str, Any]) -> Gpu:
-    """The GPU of a row, with the element-wise kernel of the same model in the package, if there is one."""
-    return Gpu(
+    device = row.cells["device"]
+    gpu = Gpu(
         name=device,
         device=device,
         fp32_rate=numbers["fp32_rate"],
@@ -103,10 +139,13 @@ def _gpu(device: str, numbers: Mapping[str, Any]) -> Gpu:
         multiprocessors=int(numbers["multiprocessors"]),
         kernels=_elementwise(device),
     )
+    operators = Counter([Operator(kind, kind, **sizes)])
+    return TimedOperators(gpu, "fp32", row.cells["model"], operators, 0.0, numbers["seconds"], QUEUED_START)
 
 
 @cache
 def _elementwise(device: str) -> dict[str, Curve]:
+    """The element-wise kernel of the same GPU in the package, if there is one."""
     for gpu in shipped_gpus().values():
         if gpu.device and same_device(gpu.device, device) and "elementwise" in gpu.kernels:
             return {"elementwise": gpu.kernels["elementwise"]}
@@ -124,7 +163,7 @@ class OperatorFit(Record):
     other_model: dict[tuple[str, str], float]
 
 
-def fit_operators(measured: Sequence[MeasuredOperators]) -> OperatorFit:
+def fit_operators(measured: Sequence[TimedOperators]) -> OperatorFit:
     """Rates in fp32 with their widths: of a GPU that was timed from models left out, of another from GPUs left out.
 
     Raises InputError for measurements of fewer than two GPUs or two models, since nothing can be left out then.
@@ -161,95 +200,42 @@ def _errors_by_device(ratios: Mapping[tuple[str, str], float]) -> dict[str, list
     return {device: [abs(math.log(ratio)) for _, ratio in pairs] for device, pairs in groups.items()}
 
 
-def _name(item: MeasuredOperators) -> str:
+def _name(item: TimedOperators) -> str:
     return item.model.partition(" ")[0]
 
 
 def _left_out(
-    measured: Sequence[MeasuredOperators], group_of: Callable[[MeasuredOperators], str]
+    measured: Sequence[TimedOperators], group_of: Callable[[TimedOperators], str]
 ) -> dict[tuple[str, str], float]:
     """Predicted over measured seconds of each model on each GPU, from rates that know nothing of its group."""
     made: dict[tuple[str, str], float] = {}
-    for _, held, others in leave_out(measured, group_of):
+    for _, held, others in leave_out(_with_starts(measured), group_of):
         rates = _fit(others)
         for key, items in group_by(held, lambda item: (item.gpu.device, item.model)).items():
-            predicted = sum(_predict(item, rates, _start(measured, item.gpu.device)) for item in items)
-            made[key] = predicted / sum(item.seconds for item in items)
+            made[key] = sum(item.predicted(rates) for item in items) / sum(item.seconds for item in items)
     return made
 
 
-def _fit(measured: Sequence[MeasuredOperators]) -> OperatorRates:
-    """Least squares of the logarithms, large deviations counting linearly (soft L1 beyond 10 %)."""
-    import numpy as np
+def _with_starts(measured: Sequence[TimedOperators]) -> list[TimedOperators]:
+    """With the start of a timed call on each GPU: half of the shortest one that was timed, which does some work."""
+    groups = group_by(measured, lambda item: item.gpu.device).values()
+    starts = {items[0].gpu.device: 0.5 * min(item.seconds for item in items) for items in groups}
+    return [replace(item, beside=starts[item.gpu.device]) for item in measured]
 
-    from simulator.models.linear_algebra import least_squares
 
+def _fit(measured: Sequence[TimedOperators]) -> OperatorRates:
+    """Rates of operators that were timed by themselves; deviations beyond 10 % count linearly."""
     devices = list(dict.fromkeys(item.gpu.device for item in measured))
-    starts = {device: _start(measured, device) for device in devices}
-    seconds = [item.seconds for item in measured]
 
-    def rates_of(values: Any) -> OperatorRates:
-        depth, tail, rows, *shares = np.exp(values).tolist()
+    def rates_at(logs: Floats) -> OperatorRates:
+        depth, tail, rows, *shares = np.exp(logs).tolist()
         found = {name: Efficiency(share, 1.0, 1, "") for name, share in zip(devices, shares, strict=True)}
         mean = math.exp(math.fsum(map(math.log, shares)) / len(shares))
         plain = Efficiency(mean, 1.0, len(devices), "")
         return replace(_PLAIN, depth=depth, tail=tail, rows=rows, fp32=plain, devices=found)
 
-    def errors(values: Any) -> Any:
-        rates = rates_of(values)
-        predicted = [_predict(item, rates, starts[item.gpu.device]) for item in measured]
-        return np.log(predicted) - np.log(seconds)
-
     first = np.log([_PLAIN.depth, _PLAIN.tail, 1.3, *([_PLAIN.fp32.value] * len(devices))])
-    return rates_of(least_squares(errors, first, soft=0.1)[0])
-
-
-def _predict(item: MeasuredOperators, rates: OperatorRates, start: float) -> float:
-    """Seconds of one timed call: its start, and what its operators take without theirs."""
-    clock = OperatorClock(item.gpu, "fp32", rates)
-    return start + math.fsum(clock.operator_time(operator) - QUEUED_START for operator in item.operators)
-
-
-def _start(measured: Sequence[MeasuredOperators], device: str) -> float:
-    """The start of a timed call on a device: half of the shortest one that was timed, which does some work."""
-    return 0.5 * min(item.seconds for item in measured if item.gpu.device == device)
-
-
-class PublishedTraining(Record):
-    """What a training reached on each GPU in 16 bits, in FLOP/s as its authors count them.
-
-    - `samples`: per GPU and pass; where none are published, as many as make the products large.
-    - `half_attention`: whether they count half of the scores, as a causal kernel makes them.
-    """
-
-    gpu: str
-    model: AnyTransformer
-    sequence: int
-    samples: int
-    rate: float
-    arithmetic: Arithmetic
-    source: str
-    half_attention: bool = False
-
-    @property
-    def counted(self) -> float:
-        """FLOPs that the authors count: 6 N per token and 12 l h s for attention (Chowdhery et al. 2022, 2204.02311,
-        appendix B); a third more where the forward pass runs twice."""
-        model, precision = self.model, Precision(gradients=_gradients(self.arithmetic))
-        tokens = self.samples * self.sequence
-        scores = 12 * model.layers * model.hidden * self.sequence * (0.5 if self.half_attention else 1.0)
-        twice = 4 / 3 if model.recompute == "full" else 1.0
-        return twice * tokens * (6 * model.describe(1, precision).numel + scores)
-
-    def predicted(self, rates: OperatorRates) -> float:
-        """Seconds of forward and backward of the samples."""
-        made = self.model.describe(self.samples, Precision(gradients=_gradients(self.arithmetic)))
-        clock = OperatorClock(read_gpu(self.gpu), self.arithmetic, rates)
-        return clock.time(made.forward) + clock.time(made.backward)
-
-
-def _gradients(arithmetic: Arithmetic) -> str:
-    return "fp16" if arithmetic == "fp16" else "bf16"
+    return fit_rates(_with_starts(measured), rates_at, first, soft=0.1)
 
 
 def _gpt(layers: int, hidden: int, heads: int, sequence: int, recomputed: bool = False) -> Gpt2:
@@ -266,17 +252,40 @@ _SHOEYBI = "Shoeybi 2019"
 _NARAYANAN = "Narayanan 2021"  # et al., 2104.04473: 1.7 B on 32 A100, 137 TFLOP/s on each, with communication
 _DAO = "Dao 2023"  # 2307.08691: GPT of 1.3 B and 2.7 B, 2k and 8k tokens, on the 8 A100 of a node
 _DUBEY = "Dubey 2024"  # et al., 2407.21783: 405 B on 8,192 H100, 430 TFLOP/s on each, with communication
-PUBLISHED = (
-    PublishedTraining("v100-pytorch2", _gpt(40, 1536, 16, 1024, True), 1024, 8, 39e12, "fp16", _SHOEYBI),
-    PublishedTraining("v100-pytorch2", _gpt(40, 1536, 16, 1024, True), 1024, 8, 62.4e12, "fp16", _SHOEYBI),
-    PublishedTraining("a100-80gb", _gpt(24, 2304, 24, 2048, True), 2048, 8, 137e12, "fp16", _NARAYANAN),
-    PublishedTraining("a100-80gb", _gpt(24, 2048, 16, 2048), 2048, 8, 196e12, "bf16", _DAO),
-    PublishedTraining("a100-80gb", _gpt(24, 2048, 16, 8192), 8192, 2, 220e12, "bf16", _DAO),
-    PublishedTraining("a100-80gb", _gpt(32, 2560, 32, 2048), 2048, 4, 205e12, "bf16", _DAO),
-    PublishedTraining("a100-80gb", _gpt(32, 2560, 32, 8192), 8192, 1, 225e12, "bf16", _DAO),
-    PublishedTraining("h100", _LLAMA, 8192, 1, 430e12, "bf16", _DUBEY, half_attention=True),
+
+
+_PUBLISHED: tuple[tuple[str, AnyTransformer, int, int, float, Arithmetic, str, float], ...] = (
+    ("v100-pytorch2", _gpt(40, 1536, 16, 1024, True), 1024, 8, 39e12, "fp16", _SHOEYBI, 1.0),
+    ("v100-pytorch2", _gpt(40, 1536, 16, 1024, True), 1024, 8, 62.4e12, "fp16", _SHOEYBI, 1.0),
+    ("a100-80gb", _gpt(24, 2304, 24, 2048, True), 2048, 8, 137e12, "fp16", _NARAYANAN, 1.0),
+    ("a100-80gb", _gpt(24, 2048, 16, 2048), 2048, 8, 196e12, "bf16", _DAO, 1.0),
+    ("a100-80gb", _gpt(24, 2048, 16, 8192), 8192, 2, 220e12, "bf16", _DAO, 1.0),
+    ("a100-80gb", _gpt(32, 2560, 32, 2048), 2048, 4, 205e12, "bf16", _DAO, 1.0),
+    ("a100-80gb", _gpt(32, 2560, 32, 8192), 8192, 1, 225e12, "bf16", _DAO, 1.0),
+    ("h100", _LLAMA, 8192, 1, 430e12, "bf16", _DUBEY, 0.5),
 )
-"""All but those of Dao and Shoeybi et al. include communication, which makes tensor cores look slower than they are."""
+"""GPU; model; tokens of a sample; samples per GPU and pass (where none are published, as many as make the products
+large); FLOP/s on each GPU; arithmetic; source; the share of scores that its authors count, 0.5 for those that a causal
+kernel makes. All but those of Dao and Shoeybi et al. include communication, which makes tensor cores look slower."""
+
+
+@cache
+def published_trainings() -> list[TimedOperators]:
+    """Forward and backward of published trainings in 16 bits, by their sources, in the seconds of the FLOPs counted.
+
+    6 N per token and 12 l h s for attention (Chowdhery et al. 2022, 2204.02311, appendix B); a third more where the
+    forward pass runs twice.
+    """
+    made = []
+    for gpu, model, sequence, samples, rate, arithmetic, source, counted in _PUBLISHED:
+        described = model.describe(samples, Precision(gradients="fp16" if arithmetic == "fp16" else "bf16"))
+        scores = 12 * model.layers * model.hidden * sequence * counted
+        passes = 4 / 3 if model.recompute == "full" else 1.0
+        seconds = passes * samples * sequence * (6 * described.numel + scores) / rate
+        operators = Counter((*described.forward, *described.backward))
+        made.append(TimedOperators(read_gpu(gpu), arithmetic, source, operators, 0.0, seconds))
+    return made
+
 
 CONVOLUTIONS: tuple[tuple[str, Architecture], ...] = (
     ("resnet18-v100", ResNet(depth=18)),
@@ -289,57 +298,56 @@ CONVOLUTIONS: tuple[tuple[str, Architecture], ...] = (
 
 
 def with_tensor_cores(rates: OperatorRates) -> OperatorRates:
-    """Rates with the efficiency of tensor cores that fits the published trainings, each source counting once.
-
-    The efficiency is that at which the geometric mean of predicted over published time is 1; the width is that of the
-    sources around it (`width_left_out`).
-    """
-    share = _unbiased(lambda share: published_errors(_with_share(rates, share)), 2.0)
-    found = published_errors(_with_share(rates, share))
-    errors = list(map(abs, found.values()))
-    width = width_left_out(errors, {"all": errors})
-    source = f"published trainings in 16 bits ({', '.join(found)})"
-    return replace(rates, tensor=Efficiency(share, width, len(found), source))
-
-
-def _unbiased(errors: Callable[[float], Mapping[str, float]], most: float) -> float:
-    """The efficiency from 0.05 to `most` at which the errors sum to 0; they fall with it."""
-    low, high = 0.05, most
-    for _ in range(40):
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if math.fsum(errors(middle).values()) > 0 else (low, middle)
-    return low
-
-
-def _with_share(rates: OperatorRates, share: float) -> OperatorRates:
-    return replace(rates, tensor=Efficiency(share, 1.0, 0, ""), tensor_devices={})
-
-
-def published_errors(rates: OperatorRates) -> dict[str, float]:
-    """Logarithm of predicted over published time, the mean over the models of a source, by the value for any GPU."""
-    rates = replace(rates, tensor_devices={})
-    return {
-        source: fmean(math.log(item.predicted(rates) * item.rate / item.counted) for item in items)
-        for source, items in group_by(PUBLISHED, lambda item: item.source).items()
-    }
+    """Rates with the efficiency of tensor cores that fits the published trainings, each source counting once."""
+    share, width = _fit_share(
+        lambda share: published_errors(replace(rates, tensor=Efficiency(share, 1.0, 0, ""))), most=2.0
+    )
+    sources = published_errors(rates)
+    source = f"published trainings in 16 bits ({', '.join(sources)})"
+    return replace(rates, tensor=Efficiency(share, width, len(sources), source))
 
 
 def with_convolutions(rates: OperatorRates) -> OperatorRates:
     """Rates with the efficiency of convolutions that fits the backward passes of V100 profiles, and their width."""
-    share = _unbiased(lambda share: convolution_errors(replace(rates, convolution=share)), 5.0)
-    made = replace(rates, convolution=share)
-    errors = [abs(value) for value in convolution_errors(made).values()]
-    return replace(made, convolution_width=width_left_out(errors, {"all": errors}))
+    share, width = _fit_share(lambda share: convolution_errors(replace(rates, convolution=share)), most=5.0)
+    return replace(rates, convolution=share, convolution_width=width)
+
+
+def _fit_share(errors_at: Callable[[float], Mapping[str, float]], most: float) -> tuple[float, float]:
+    """The efficiency from 0.05 to `most` at which the errors sum to 0, and the width of those that are left.
+
+    The errors fall with it.
+    """
+    low, high = 0.05, most
+    for _ in range(40):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if math.fsum(errors_at(middle).values()) > 0 else (low, middle)
+    errors = list(errors_at(low).values())
+    return low, width_left_out(errors, {"all": errors})
+
+
+def published_errors(rates: OperatorRates) -> dict[str, float]:
+    """Logarithm of predicted over published time, the mean over the models of a source, by the value for any GPU."""
+    return _mean_errors(published_trainings(), replace(rates, tensor_devices={}))
+
+
+def _mean_errors(timed: Iterable[TimedOperators], rates: OperatorRates) -> dict[str, float]:
+    models = group_by(timed, lambda item: item.model).items()
+    return {model: fmean(item.error(rates) for item in items) for model, items in models}
 
 
 def convolution_errors(rates: OperatorRates) -> dict[str, float]:
     """Logarithm of predicted over measured backward time, by profile."""
-    gpu: Gpu = read_gpu("v100")
-    clock, made = OperatorClock(gpu, "fp32", rates), dict[str, float]()
+    return _mean_errors(_profiles(), rates)
+
+
+@cache
+def _profiles() -> list[TimedOperators]:
+    made = []
     for name, model in CONVOLUTIONS:
         profile = read_workload(f"workloads/{name}")
-        backward = clock.time(model.describe(profile.batch_size, Precision()).backward)
-        made[name] = math.log(backward / profile.backward_time)
+        backward = Counter(model.describe(profile.batch_size, Precision()).backward)
+        made.append(TimedOperators(read_gpu("v100"), "fp32", name, backward, 0.0, profile.backward_time))
     return made
 
 
@@ -347,14 +355,12 @@ _HEAD = """\
 # Written by `sparsim calibrate operators TABLE`: how operators of models were found to run. Shares of the data sheet's
 # rate, factors; `width` is the factor that holds nine of ten whole models, forward and backward, that were left out.
 """
+_ORDER = ("depth", "tail", "rows", "attention", "convolution", "convolution_width", "edge")
+_GROUPS = ("fp32", "tensor", "devices", "tensor_devices")
 
 
 def operator_rates_yaml(rates: OperatorRates, source: str) -> str:
     """The text of `configs/operator_rates.yaml`; `source`: of the measurements, in words, which become a comment."""
     note = "".join(f"# {line}\n" for line in textwrap.wrap(source, 118))
-    numbers = ("depth", "tail", "rows", "attention", "convolution", "convolution_width", "edge")
-    values = {name: getattr(rates, name) for name in numbers} | {"fp32": asdict(rates.fp32)}
-    values["tensor"] = asdict(rates.tensor)
-    for key in ("devices", "tensor_devices"):
-        values[key] = {name: asdict(item) for name, item in sorted(getattr(rates, key).items())}
-    return _HEAD + note + table_text(values)
+    values = to_builtins(rates, order="deterministic")
+    return _HEAD + note + table_text({name: values[name] for name in _ORDER + _GROUPS})

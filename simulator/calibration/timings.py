@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +27,7 @@ _MOST = 10**15
 
 
 class MeasuredTable(Struct):
-    """What was read from files of timings: samples, lines that could not be read, notes, and the files' digests."""
+    """What was read from files of measurements: samples, what could not be read, notes, and the files' digests."""
 
     samples: list[Any] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
@@ -37,6 +38,10 @@ class MeasuredTable(Struct):
         """Raises InputError with every problem where no sample was read from the files."""
         if not self.samples:
             raise InputError(self.problems or Problem(", ".join(map(str, paths)), what, "none"))
+
+    def as_dict(self) -> dict[str, Any]:
+        """The part of a result document that states it."""
+        return {"problems": list(map(str, self.problems)), "notes": self.notes, "digests": self.digests}
 
 
 class TimedRow(Record):
@@ -82,33 +87,27 @@ def read_timed_rows(
     _ns. Rows with other numbers of cells or with times out of range are problems with file, line and column.
     Raises InputError for a missing column, or for `wanted` columns that the file does not have.
     """
-    lines = (line for _, line in numbered_lines(path, problems))
-    reader = csv.reader(lines)
+    reader = csv.reader(line for _, line in numbered_lines(path, problems))
     try:
         header = [name.strip() for name in next(reader, [])]
         times = [(place, _TIME.fullmatch(name)) for place, name in enumerate(header)]
         units = {place: _UNITS[match[1]] for place, match in times if match}
         _check_header(path, header, needed, wanted, bool(units))
-        for cells in reader:
-            where = f"{path}:{reader.line_num}"
-            if not any(cells):
-                continue
+        for cells in filter(any, reader):
+            where, named = f"{path}:{reader.line_num}", dict(zip(header, cells, strict=False))
             if len(cells) != len(header):
                 problems.append(Problem(where, f"{len(header)} cells", str(len(cells))))
-                continue
-            named = dict(zip(header, cells, strict=True))
-            if not has_cells(named, wanted):
-                continue
-            seconds = []
-            for place, unit in units.items():
-                value = number_or_nan(cells[place]) * unit
-                if LEAST_TIME <= value <= MOST_TIME:
-                    seconds.append(value)
-                elif cells[place].strip():
-                    what = f"a time above 0, up to {MOST_TIME:g} s"
-                    problems.append(Problem(f"{where}: {header[place]}", what, format_value(cells[place])))
-            if seconds:
-                yield TimedRow(named, tuple(seconds), where)
+            elif has_cells(named, wanted):
+                seconds = []
+                for place, unit in units.items():
+                    value = number_or_nan(cells[place]) * unit
+                    if LEAST_TIME <= value <= MOST_TIME:
+                        seconds.append(value)
+                    elif cells[place].strip():
+                        what = f"a time above 0, up to {MOST_TIME:g} s"
+                        problems.append(Problem(f"{where}: {header[place]}", what, format_value(cells[place])))
+                if seconds:
+                    yield TimedRow(named, tuple(seconds), where)
     except csv.Error as error:
         problems.append(Problem(f"{path}:{reader.line_num}", "well-formed CSV", str(error)))
 
@@ -116,20 +115,14 @@ def read_timed_rows(
 def _check_header(
     path: Path, header: list[str], needed: Sequence[Sequence[str]], wanted: Mapping[str, str], timed: bool
 ) -> None:
-    problems = [
-        Problem(f"{path}:1", f"a column {' or '.join(names)}", format_value(", ".join(header)))
-        for names in needed
-        if not set(names) & set(header)
-    ]
-    problems += [
-        Problem(f"--where {column}", f"a column of {path}", format_value(column), suggest_nearest(column, header))
-        for column in wanted
-        if column not in header
-    ]
+    first, got = f"{path}:1", format_value(", ".join(header))
+    missing = [f"a column {' or '.join(names)}" for names in needed if not set(names) & set(header)]
+    problems = [Problem(first, what, got) for what in missing]
+    for column in (name for name in wanted if name not in header):
+        hint = suggest_nearest(column, header)
+        problems.append(Problem(f"--where {column}", f"a column of {path}", format_value(column), hint))
     if not timed:
-        problems.append(
-            Problem(f"{path}:1", "a column of times, such as seconds or time_ms", format_value(", ".join(header)))
-        )
+        problems.append(Problem(first, "a column of times, such as seconds or time_ms", got))
     if problems:
         raise InputError(problems)
 
@@ -153,17 +146,17 @@ UNPRICED = ("nonzero", "masked_select", "pack")
 class Timing(Record):
     """One timing of a kernel: its size as the simulator counts it, seconds, and what else was varied.
 
-    `k`: elements that are selected (0: no such parameter). `slices`: how many slices of `size` elements one call
-    handles. `elements`: of the tensor. `spread`: (p95 - p5) / 3.29 / median, a relative standard deviation; 0: unknown.
+    `slices`: how many slices of `size` elements one call handles. `share`: of the elements, the k that are selected or
+    the indices; 0 where the row does not state it. `spread`: (p95 - p5) / 3.29 / median, a relative standard deviation;
+    0: unknown.
     """
 
     device: str
     software: str
     kernel: str
     size: float
-    k: float
     slices: float
-    elements: float
+    share: float
     seconds: float
     spread: float
 
@@ -244,18 +237,11 @@ def _row_timings(row: TimedRow, how: TimingRows, problems: list[Problem], unpric
     size = k * max(1, lists) if kernel in INDEX_SIZED else elements
     if size < 1 or slices < 1:
         raise ValueError(f"{size} elements, {slices} slices")
+    share = (size if kernel in INDEX_SIZED else k) / elements if elements else 0.0
     versions = [f"{name} {row.cells[column]}" for column, name in _VERSIONS.items() if row.cells.get(column)]
     device, software = row.text(_DEVICE), row.text(_SOFTWARE) or ", ".join(versions)
-    if size < how.smallest or (how.largest and size > how.largest):
-        return
-    for seconds in row.seconds:
-        spread = _spread(row, seconds)
-        yield Timing(device, software, kernel, size, k, slices, elements, seconds, spread)
-
-
-def _spread(row: TimedRow, seconds: float) -> float:
-    try:
-        width = float(row.cells["p95_s"]) - float(row.cells["p5_s"])
-    except (KeyError, ValueError):
-        return 0.0
-    return max(0.0, width / 3.29 / seconds)
+    if how.smallest <= size <= (how.largest or math.inf):
+        width = number_or_nan(row.text(("p95_s",))) - number_or_nan(row.text(("p5_s",)))
+        for seconds in row.seconds:
+            spread = max(0.0, width / 3.29 / seconds)  # 0 of what is no number
+            yield Timing(device, software, kernel, size, slices, share, seconds, spread)

@@ -11,6 +11,7 @@ import yaml
 
 WIDTH = 116
 _EXACT = 2**53
+_BINARY = {30: "GiB", 20: "MiB", 10: "KiB", 0: "B"}
 _QUANTITY = re.compile(r"(\d+(?:\.\d+)?(?:e[-+]?\d+)?) (s|B|B/s)")
 _UNITS = {
     "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"), (1e-12, "ps")),
@@ -29,11 +30,8 @@ def quantity_text(value: float, unit: str) -> str:
     """
     if unit == "B":
         whole = round(value)
-        power, name = next(
-            ((power, name) for power, name in ((30, "Gi"), (20, "Mi"), (10, "Ki")) if whole and not whole % 2**power),
-            (0, ""),
-        )
-        return f"{whole >> power} {name}B"
+        power = next((power for power in (30, 20, 10) if whole and not whole % 2**power), 0)
+        return f"{whole >> power} {_BINARY[power]}"
     if not value:
         return f"0 {unit}"
     units = _UNITS[unit]

@@ -111,9 +111,7 @@ def calibrate_kernels(
         "kernels": [fit.as_dict() for fit in fits.values()],
         "device": device,
         "software": software,
-        "problems": [str(problem) for problem in timings.problems],
-        "notes": timings.notes,
-        "digests": timings.digests,
+        **timings.as_dict(),
     }
     if not watch.interrupted:
         lines = [line for fit in fits.values() for line in fit.lines] if figure else None
@@ -256,16 +254,15 @@ def calibrate_runtime(
     from simulator.prediction.measured import ITERATION
     from simulator.records import replace
     from simulator.reporting.terminal.progress import watch_steps
-    from simulator.studies.fit.from_iterations import read_measured
     from simulator.studies.fit.iteration_fit import fit_constants, refusal_problem
     from simulator.studies.fit.iteration_model import parse_constants
-    from simulator.studies.validate.measured_rows import measured_rows
+    from simulator.studies.validate.measured_rows import measured_rows, read_measured
 
     found = read_measured(places)
     if found.problems:
         raise InputError(found.problems)
-    constants = parse_constants([f"runtime.{term}" for term in terms], found.scenarios)
-    rows = [row for row in measured_rows(found.scenarios) if row.fitted and row.quantity == ITERATION]
+    constants = parse_constants([f"runtime.{term}" for term in terms], found.samples)
+    rows = [row for row in measured_rows(found.samples) if row.fitted and row.quantity == ITERATION]
     with watch_steps("fits") as watch:
         fit = fit_constants(rows, constants, watch=watch)
     refused = [refusal_problem(item) for item in fit.refused if not item.weak]
@@ -341,8 +338,8 @@ def calibrate_operators(
     from simulator.files import write_text
     from simulator.hardware.operator_times import shipped_operator_rates
     from simulator.records import replace
-    from simulator.studies.fit.from_iterations import read_measured
     from simulator.studies.fit.tensor_cores import fit_tensor_cores, read_trainings
+    from simulator.studies.validate.measured_rows import read_measured
 
     fit = fit_operators(read_operators(measured))
     for (device, model), ratio in fit.other_gpu.items():
@@ -354,7 +351,7 @@ def calibrate_operators(
         found = read_measured(trainings)
         if found.problems:
             raise InputError(found.problems)
-        rates = fit_tensor_cores(read_trainings(found.scenarios), rates, trainings_source)
+        rates = fit_tensor_cores(read_trainings(found.samples), rates, trainings_source)
     write_text(out, operator_rates_yaml(with_convolutions(with_tensor_cores(rates)), source))
     click.echo(f"{out}: written")
 

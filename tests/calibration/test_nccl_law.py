@@ -89,8 +89,8 @@ def test_sums_in_the_switch_are_told_from_rings():
     switch = build(Fabric, {"kind": "nvswitch", "bandwidth": 370e9})
     item = Repeats(SIZES, SIZES / 1e11, None)
     both = {Key(primitive, "nccl", 8, 8): item for primitive in ("all_reduce", "all_gather")}
-    assert list(summed_in_switch(both, switch, "H100")) == [Key("all_reduce", "nccl", 8, 8)]
-    assert not summed_in_switch(both, switch, "A100")
+    assert list(summed_in_switch(both, NcclLaw(switch, "H100"))) == [Key("all_reduce", "nccl", 8, 8)]
+    assert not summed_in_switch(both, NcclLaw(switch, "A100"))
 
 
 def measured(items, device=DEVICE):

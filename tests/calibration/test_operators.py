@@ -13,11 +13,11 @@ from msgspec import convert
 from simulator.calibration.operators import (
     COLUMNS,
     CONVOLUTIONS,
-    PUBLISHED,
     convolution_errors,
     fit_operators,
     operator_rates_yaml,
     published_errors,
+    published_trainings,
     read_operators,
 )
 from simulator.errors import InputError
@@ -115,7 +115,7 @@ def test_shipped_tensor_cores_are_the_mean_of_the_published_trainings() -> None:
     errors = published_errors(rates)
     assert math.fsum(errors.values()) == pytest.approx(0, abs=0.01)
     assert all(abs(error) < math.log(rates.tensor.width) for error in errors.values())
-    assert len(errors) == rates.tensor.count < len(PUBLISHED)
+    assert len(errors) == rates.tensor.count < len(published_trainings())
     assert all(source in rates.tensor.source for source in errors)
 
 

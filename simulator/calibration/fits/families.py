@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, repeat
 from operator import itemgetter
 
 import numpy as np
@@ -16,7 +16,7 @@ from scipy.sparse import csr_array, eye_array
 from simulator.models.curves import Affine, Floats, NLogN, Piecewise
 from simulator.models.groups import group_by
 from simulator.models.linear_algebra import least_squares, solve_symmetric, weigh
-from simulator.records import Record
+from simulator.records import Record, field
 
 ROUNDS = 30
 """Rounds of reweighting, at most."""
@@ -24,18 +24,19 @@ _SMALLEST_SCALE = 1e-4
 _RIDGE = 1e-12
 
 
-def robust_linear(design: Floats, target: Floats, ridge: Floats | None = None) -> Floats:
+def robust_linear(design: Floats, target: Floats, ridge: Floats) -> Floats:
     """Coefficients of a linear model under the soft-L1 loss, by reweighted least squares.
 
     rho(z) = 2 (sqrt(1 + z) - 1) with z = (r / s)^2 is least squares for small residuals r and counts outliers linearly
     (Charbonnier et al. 1994). The scale s is 1.35 times the median absolute deviation, as a standard deviation.
     `ridge`: further rows of the design whose target is 0.
     """
-    extra = np.zeros((1, design.shape[1])) if ridge is None or not len(ridge) else ridge
-    solve = _normal_equations(design, extra)
+    # Of many hat functions, few are above 0 in a row; and no sum of sparse matrices is left to BLAS.
+    rows, bends = csr_array(design), csr_array(ridge)
+    gentle = bends.T @ bends + _RIDGE * eye_array(design.shape[1])
     weights, coefficients = np.ones(len(target)), np.zeros(design.shape[1])
     for _ in range(ROUNDS):
-        found = solve(weights, weights * target)
+        found = solve_symmetric(((rows.T * weights) @ rows + gentle).toarray(), rows.T @ (weights * target))
         done = np.allclose(found, coefficients, rtol=0, atol=1e-5)
         coefficients = found
         if done:
@@ -43,20 +44,6 @@ def robust_linear(design: Floats, target: Floats, ridge: Floats | None = None) -
         residuals = (design * coefficients).sum(axis=1) - target
         weights = (1 + (residuals / robust_scale(residuals)) ** 2) ** -0.5
     return coefficients
-
-
-def _normal_equations(design: Floats, extra: Floats) -> Callable[[Floats, Floats], Floats]:
-    """Solver of the normal equations for row weights and weighted targets.
-
-    Products are those of sparse matrices: of many hat functions, few are above 0 in a row, and no sum is left to BLAS.
-    """
-    rows, bends = csr_array(design), csr_array(extra)
-    gentle = bends.T @ bends + _RIDGE * eye_array(design.shape[1])
-
-    def solve(weights: Floats, target: Floats) -> Floats:
-        return solve_symmetric(((rows.T * weights) @ rows + gentle).toarray(), rows.T @ target)
-
-    return solve
 
 
 def robust_scale(residuals: Floats) -> float:
@@ -88,23 +75,18 @@ class Repeats(Record):
     """Distinct sizes, increasing (m,), the median of each one's repeats (the lower one of two), and their spread.
 
     `spread` is the median over sizes of (largest - smallest) / median; None where nothing was repeated. `second`: the
-    value (m,) of a second variable, by which the sizes are then sorted first; None where there is none.
+    value (m,) of a second variable, by which the sizes are then sorted first; empty where there is none.
     """
 
     sizes: Floats
     seconds: Floats
     spread: float | None
-    second: Floats | None = None
+    second: Floats = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
-    def of(
-        cls,
-        sizes: Sequence[float] | Floats,
-        seconds: Sequence[float] | Floats,
-        second: Sequence[float] | Floats | None = None,
-    ) -> Repeats:
+    def of(cls, sizes: Iterable[float], seconds: Iterable[float], second: Sequence[float] = ()) -> Repeats:
         """Gather timings of the same size. Disturbances only make a run slower, hence the lower median."""
-        places = zip(np.zeros(len(sizes)) if second is None else second, map(float, sizes), strict=True)
+        places = zip(second or repeat(0.0), map(float, sizes), strict=False)
         found = sorted(group_by(zip(places, map(float, seconds), strict=True), itemgetter(0)).items())
         repeats = [[time for _, time in pairs] for _, pairs in found]
         medians = [statistics.median_low(times) for times in repeats]
@@ -113,11 +95,11 @@ class Repeats(Record):
         ]
         others, distinct = np.array([place for place, _ in found]).T
         spread = float(np.median(spreads)) if spreads else None
-        return cls(distinct, np.array(medians), spread, None if second is None else others)
+        return cls(distinct, np.array(medians), spread, others if second else np.zeros(0))
 
     def at(self, places: slice | npt.NDArray[np.bool_]) -> Repeats:
         """Some of the sizes."""
-        second = None if self.second is None else self.second[places]
+        second = self.second[places] if len(self.second) else self.second
         return Repeats(self.sizes[places], self.seconds[places], self.spread, second)
 
 
@@ -133,11 +115,10 @@ class Fitted(Record):
 
     def at(self, measured: Repeats) -> Floats:
         """Seconds (m,) where something was measured."""
-        return self.predict(measured.sizes, *(() if measured.second is None else (measured.second,)))
+        return self.predict(measured.sizes, *([measured.second] if len(measured.second) else []))
 
 
-Fitter = Callable[[Floats, Floats], Fitted]
-"""Distinct sizes, increasing (m,), and their seconds (m,) to a curve."""
+Fitter = Callable[[Repeats], Fitted]
 
 
 def families(count: int, allowed: Callable[[str], bool] = lambda name: True) -> dict[str, Fitter]:
@@ -151,43 +132,44 @@ def families(count: int, allowed: Callable[[str], bool] = lambda name: True) -> 
     return {name: fit for name, fit in found.items() if allowed(name)}
 
 
-def fit_affine(sizes: Floats, seconds: Floats) -> Fitted:
+def fit_affine(measured: Repeats) -> Fitted:
     """t(n) = intercept + slope n, neither below 0."""
-    intercept, slope = _fit_two_terms(np.ones_like(sizes), sizes, seconds)
+    intercept, slope = _fit_floor_and_slope(measured.sizes, measured.seconds)
     curve = Affine(intercept=intercept, slope=slope)
     return Fitted("affine", curve.time, curve)
 
 
-def fit_n_log_n(sizes: Floats, seconds: Floats) -> Fitted:
+def fit_n_log_n(measured: Repeats) -> Fitted:
     """t(n) = intercept + coefficient n log2 n, neither below 0."""
-    intercept, coefficient = _fit_two_terms(np.ones_like(sizes), sizes * np.log2(np.maximum(sizes, 1.0)), seconds)
+    terms = measured.sizes * np.log2(np.maximum(measured.sizes, 1.0))
+    intercept, coefficient = _fit_floor_and_slope(terms, measured.seconds)
     curve = NLogN(intercept=intercept, coefficient=coefficient)
     return Fitted("n_log_n", curve.time, curve)
 
 
-def fit_smooth(sizes: Floats, seconds: Floats) -> Fitted:
+def fit_smooth(measured: Repeats) -> Fitted:
     """Monotone cubics through every size on log-log axes (Fritsch and Carlson 1980)."""
-    x, y = np.log(sizes), np.log(seconds)
-    inside = PchipInterpolator(x, y)
-    return Fitted("smooth", _extend_beyond_ends(lambda at: np.exp(inside(np.log(at))), sizes[0], sizes[-1]))
+    inside = PchipInterpolator(np.log(measured.sizes), np.log(measured.seconds))
+    return Fitted("smooth", _extend_beyond_ends(lambda at: np.exp(inside(np.log(at))), measured.sizes))
 
 
-def fit_piecewise(sizes: Floats, seconds: Floats, knots: int) -> Fitted:
+def fit_piecewise(measured: Repeats, knots: int) -> Fitted:
     """Straight lines on log-log axes between `knots` sizes, evenly apart on the log axis."""
-    x, y = np.log(sizes), np.log(seconds)
+    x, y = np.log(measured.sizes), np.log(measured.seconds)
     wanted = np.linspace(x[0], x[-1], knots)
     places = np.unique(x[np.abs(x[:, None] - wanted).argmin(axis=0)])
     heights = robust_linear(hat_functions(x, places), y, ridge=_BEND * bend_penalty(places))
     curve = Piecewise(points=tuple(zip(np.exp(places), np.exp(heights), strict=True)))
-    return Fitted(f"piecewise {len(places)}", _extend_beyond_ends(curve.time, sizes[0], sizes[-1]))
+    return Fitted(f"piecewise {len(places)}", _extend_beyond_ends(curve.time, measured.sizes))
 
 
-def _extend_beyond_ends(inside: Callable[[Floats], Floats], low: float, high: float) -> Callable[[Floats], Floats]:
+def _extend_beyond_ends(inside: Callable[[Floats], Floats], sizes: Floats) -> Callable[[Floats], Floats]:
     """The curve with straight lines on log-log axes beyond its ends, by the slope over the last octave.
 
     Times neither fall with the size nor grow much faster than it, so the slope is limited to 0 to 1.25. Two noisy
     points at an end then do not decide the times of far larger sizes.
     """
+    low, high = sizes[0], sizes[-1]
     inner = np.clip(np.array([low, 2 * low, high / 2, high]), low, high)
     x, y = np.log(inner), np.log(inside(inner))
     first, last = (np.clip((y[i + 1] - y[i]) / max(x[i + 1] - x[i], _TINY), 0, _STEEPEST) for i in (0, 2))
@@ -238,13 +220,13 @@ def hat_functions(x: Floats, knots: Floats) -> Floats:
     return made
 
 
-def _fit_two_terms(first: Floats, second: Floats, seconds: Floats) -> tuple[float, float]:
-    """Non-negative factors with which the sum of two terms fits the seconds best.
+def _fit_floor_and_slope(terms: Floats, seconds: Floats) -> tuple[float, float]:
+    """Non-negative factors with which the sum of a constant and the terms fits the seconds best.
 
     Reweighted least squares on predicted / measured, which is linear, gives the starting point of a robust fit on log
     residuals.
     """
-    design = np.stack([first / seconds, second / seconds], axis=1)
+    design = np.stack([1 / seconds, terms / seconds], axis=1)
     weights, factors = np.ones(len(seconds)), np.zeros(2)
     for _ in range(ROUNDS):
         found = _non_negative(design * weights[:, None], weights)

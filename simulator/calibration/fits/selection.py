@@ -63,20 +63,13 @@ class CurveFit(Record):
         }
 
 
-Allowed = Callable[[str], bool]
-"""Whether a family of this name may be chosen."""
-
-
-def fit_curve(measured: Repeats, allowed: Allowed = lambda name: True) -> CurveFit:
+def fit_curve(measured: Repeats, allowed: Callable[[str], bool] = lambda name: True) -> CurveFit:
     """Choose a family by cross-validation, fit it, and find its error on held-out sizes."""
-    return judge(
-        measured, lambda item: choose_curve(item.sizes, item.seconds, allowed), np.arange(len(measured.sizes)) % 2 == 1
-    )
+    odd = np.arange(len(measured.sizes)) % 2 == 1
+    return judge(measured, partial(choose_curve, allowed=allowed), odd)
 
 
-def judge(
-    measured: Repeats, choose: Callable[[Repeats], Fitted], odd: npt.NDArray[np.bool_], least_below: int = 3
-) -> CurveFit:
+def judge(measured: Repeats, choose: Fitter, odd: npt.NDArray[np.bool_], least_below: int = 3) -> CurveFit:
     """What `choose` makes of all timings, and its errors on those left out: `odd` ones, and the largest sizes.
 
     The latter where at least `least_below` smaller ones are left.
@@ -95,9 +88,7 @@ def judge(
     )
 
 
-def _left_out(
-    measured: Repeats, choose: Callable[[Repeats], Fitted], held: npt.NDArray[np.bool_], least: int
-) -> Floats:
+def _left_out(measured: Repeats, choose: Fitter, held: npt.NDArray[np.bool_], least: int) -> Floats:
     """Signed errors at the held timings of what is chosen on the others; none where too few are left."""
     if not held.any() or (~held).sum() < least:
         return np.zeros(0)
@@ -105,34 +96,28 @@ def _left_out(
     return choose(measured.at(~held)).at(left_out) / left_out.seconds - 1
 
 
-def choose_curve(sizes: Floats, seconds: Floats, allowed: Allowed = lambda name: True) -> Fitted:
+def choose_curve(measured: Repeats, allowed: Callable[[str], bool] = lambda name: True) -> Fitted:
     """The simplest family whose cross-validated error is close to the lowest, fitted to all sizes.
 
     Folds take turns along the sizes. The two ends are never held out, because the others say nothing about them.
     """
-    known = families(len(sizes), allowed)
+    count = len(measured.sizes)
+    known = families(count, allowed)
     if not known:
-        return Fitted("constant", lambda at: np.full(np.shape(at), float(seconds.mean())))
-    fold = np.arange(len(sizes)) % max(1, min(FOLDS, len(sizes) - 2))
+        return Fitted("constant", lambda at: np.full(np.shape(at), float(measured.seconds.mean())))
+    fold = np.arange(count) % max(1, min(FOLDS, count - 2))
     fold[[0, -1]] = -1
-    fits = [partial(_fit_sizes, fit) for fit in known.values()]
-    return _choose(Repeats(sizes, seconds, None), fold, fits, _ROUNDING)[0]
+    return _choose(measured, fold, list(known.values()), _ROUNDING)[0]
 
 
-def _fit_sizes(fit: Fitter, measured: Repeats) -> Fitted:
-    return fit(measured.sizes, measured.seconds)
-
-
-def _choose(
-    measured: Repeats, fold: Ints, fits: Sequence[Callable[[Repeats], Fitted]], slack: float = 0.0
-) -> tuple[Fitted, float]:
+def _choose(measured: Repeats, fold: Ints, fits: Sequence[Fitter], slack: float = 0.0) -> tuple[Fitted, float]:
     """The first fit whose cross-validated error is close to the lowest, to all timings, and that error."""
     scores = [cross_validation_error(measured, fold, fit) for fit in fits]
     best = next(place for place, score in enumerate(scores) if score <= NEARLY * min(scores) + slack)
     return fits[best](measured), scores[best]
 
 
-def cross_validation_error(measured: Repeats, fold: Ints, fit: Callable[[Repeats], Fitted]) -> float:
+def cross_validation_error(measured: Repeats, fold: Ints, fit: Fitter) -> float:
     """Mean absolute log error over folds (m,), each predicted by a fit to the others; the largest where there is one.
 
     Timings of a fold below 0 are never held out, and count with the error of a fit to all. No error counts for more
@@ -161,7 +146,7 @@ def fit_surface(measured: Repeats, grid: tuple[int, int]) -> Fitted:
     Second differences between neighbouring knots are pulled to 0 with a weight of 0.05, where a measurement has 1, so
     that knots without measurements follow their neighbours (penalised splines of degree one, Eilers and Marx 1996).
     """
-    u, v, target = np.log(measured.sizes), np.log(_second(measured)), np.log(measured.seconds)
+    u, v, target = np.log(measured.sizes), np.log(measured.second), np.log(measured.seconds)
     across, along = (_place_knots(axis, most) for axis, most in zip((u, v), grid, strict=True))
     bends = np.vstack(
         [np.kron(bend_penalty(across), np.eye(len(along))), np.kron(np.eye(len(across)), bend_penalty(along))]
@@ -177,7 +162,7 @@ def fit_surface(measured: Repeats, grid: tuple[int, int]) -> Fitted:
 
 def choose_surface(measured: Repeats) -> tuple[Fitted, float]:
     """The coarsest grid whose cross-validated error is close to the lowest, and that error."""
-    distinct = [len(np.unique(values)) for values in (measured.sizes, _second(measured))]
+    distinct = [len(np.unique(values)) for values in (measured.sizes, measured.second)]
     most = 2 * len(measured.sizes)
     grids = [g for g in GRIDS if min(g[0], distinct[0]) * min(g[1], distinct[1]) <= most] or [GRIDS[0]]
     return _choose(measured, checkerboard(measured, FOLDS), [partial(fit_surface, grid=grid) for grid in grids])
@@ -185,15 +170,9 @@ def choose_surface(measured: Repeats) -> tuple[Fitted, float]:
 
 def checkerboard(measured: Repeats, ways: int) -> Ints:
     """A fold below `ways` for each point, in turn along both variables, so that every row and column has all folds."""
-    ranks = [np.unique(values, return_inverse=True)[1] for values in (measured.sizes, _second(measured))]
+    ranks = [np.unique(values, return_inverse=True)[1] for values in (measured.sizes, measured.second)]
     made: Ints = (ranks[0] + (1 if ways == 2 else 2) * ranks[1]) % ways
     return made
-
-
-def _second(measured: Repeats) -> Floats:
-    if measured.second is None:
-        raise ValueError("a surface is one over two variables")
-    return measured.second
 
 
 def _place_knots(values: Floats, most: int) -> Floats:

@@ -1,188 +1,36 @@
-"""From measured scenarios to fitted constants and configs: input, constants to choose, fit, and text."""
+"""Constants from measured scenarios, and the configs that state them."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from simulator.calibration.configs import About, config_text
-from simulator.calibration.timings import digest
 from simulator.calibration.yaml_text import percent_text
 from simulator.component import Spec
 from simulator.errors import InputError, Problem, collect_problems, suggest_nearest
 from simulator.hardware.gpu import Gpu
-from simulator.hardware.kernels import KERNELS
 from simulator.hardware.runtime import Runtime
 from simulator.hardware.widths import FACTOR_COSTS
 from simulator.models.curves import Curve
+from simulator.models.groups import group_by
 from simulator.models.widths import width_of_deviation
-from simulator.prediction.measured import measured_values
 from simulator.prediction.run import plan_of
 from simulator.progress import Watch
-from simulator.records import Struct, field, replace
+from simulator.records import replace
 from simulator.scenario.scenario import Scenario
-from simulator.studies.fit.identifiability import (
-    LARGEST_ERROR,
-    Refusal,
-    row_deviation,
-    standard_errors,
-    without_effect,
-)
 from simulator.studies.fit.iteration_fit import (
     MARK,
     WHERE,
     FittedConstant,
     IterationFit,
-    distinct_scenarios,
-    fit_constants,
     fit_named,
-    refusal_problem,
+    fit_what_is_not_measured,
 )
-from simulator.studies.fit.iteration_model import (
-    FITTABLE,
-    UPDATE,
-    Constant,
-    IterationModel,
-    known_constants,
-    parse_constants,
-)
-from simulator.studies.validate.measured_rows import (
-    TIMES,
-    MeasuredRow,
-    find_tasks,
-    measured_rows,
-    scenario_of_task,
-)
+from simulator.studies.fit.iteration_model import UPDATE, distinct_scenarios, parse_constants
+from simulator.studies.validate.measured_rows import TIMES, MeasuredRow, measured_rows, read_measured
 from simulator.units import count_of
-
-FACTORS = np.geomspace(0.1, 1000, 17)
-"""By how much estimates of kernels may be too low."""
-
-
-def fit_what_is_not_measured(rows: Sequence[MeasuredRow], watch: Watch | None = None) -> IterationFit:
-    """Kernels without a curve and costs of a runtime without a stated error, as many as the fitted rows determine.
-
-    They are taken by how much the rows change with them; where two cannot be told apart, the smaller one stays as it
-    is. What the fit then does not determine is given back, and the others are fitted again. Raises InputError where
-    none is left.
-    """
-    fitted = [row for row in rows if row.fitted]
-    constants, refused = _choose(fitted)
-    while constants:
-        fit = fit_constants(rows, constants, watch=watch)
-        if not fit.refused:
-            return replace(fit, refused=tuple(refused))
-        last = fit.refused[-1]
-        refused.append(last)
-        constants = [item for item in constants if item.name != last.name]
-    nothing = Problem(WHERE, "constants that were not measured", "none", "name some with --constants")
-    raise InputError([refusal_problem(item) for item in refused] or nothing)
-
-
-def _choose(fitted: Sequence[MeasuredRow]) -> tuple[list[Constant], list[Refusal]]:
-    """Constants by their effect on the rows, each only while all that are chosen stay determined.
-
-    The effect is the slope of the rows times the width of what is known, since what nobody timed may be further off.
-    """
-    candidates = list(_not_measured(distinct_scenarios(fitted)))
-    model = IterationModel(fitted, candidates)
-    slopes = model.elasticities(_rough_values(model)) if fitted else np.zeros((0, len(candidates)))
-    # How far a constant may be off; a launch or a call by a factor of 2.
-    widths = [
-        fitted[0].scenario.cluster.gpu.width(c.name.split(".")[1]) if c.owner == "gpu" else 2.0 for c in candidates
-    ]
-    effects = np.abs(slopes).max(axis=0, initial=0.0) * list(map(math.log, widths))
-    order = np.argsort(-effects, kind="stable").tolist()
-    chosen: list[int] = []
-    refused = []
-    most = max(1, len(fitted) - 1)
-    for place in order:
-        errors = standard_errors(slopes[:, [*chosen, place]], row_deviation())
-        name = candidates[place].name
-        if not np.abs(slopes[:, place]).any():
-            refused.append(Refusal(name, without_effect(name, fitted)))
-        elif len(chosen) == most:
-            refused.append(Refusal(name, f"{len(fitted)} fitted times give {most} constants, and others matter more"))
-        elif (errors <= LARGEST_ERROR).all():
-            chosen.append(place)
-        else:
-            refused.append(Refusal(name, _why(slopes, place, chosen, [item.name for item in candidates])))
-    return [candidates[place] for place in chosen], refused
-
-
-def _rough_values(model: IterationModel) -> np.ndarray:
-    """The constants with all estimated kernels slower by one factor, the one that suits the rows best.
-
-    An estimate may be a hundred times too low, and would then seem not to matter.
-    """
-    kernels = np.array([item.owner == "gpu" for item in model.constants])
-    tried = [np.where(kernels, factor, 1.0) * model.read() for factor in FACTORS]
-    return min(tried, key=lambda values: float(np.square(model.residuals(values)).sum()))
-
-
-def _why(slopes: np.ndarray, place: int, chosen: Sequence[int], names: Sequence[str]) -> str:
-    alone = float(standard_errors(slopes[:, [place]], row_deviation())[0])
-    if alone > LARGEST_ERROR:
-        return "it changes the fitted times by less than they are off"
-    return f"the fitted times cannot tell it from {' and '.join(names[item] for item in chosen)}"
-
-
-def _not_measured(scenarios: Sequence[Scenario]) -> Iterator[Constant]:
-    """Constants that the scenarios use, and whose value is an estimate or has no stated error.
-
-    Kernels of plain passes over memory are left out: the bytes that they move give their time.
-    """
-    found: dict[str, Constant] = {}
-    for scenario in scenarios:
-        known = known_constants(scenario)
-        gpu, runtime = scenario.cluster.gpu, scenario.cluster.runtime
-        for kernel in plan_of(scenario).work.kernels:
-            name, streams = f"kernels.{kernel}", kernel in KERNELS and KERNELS[kernel].kind == "streaming"
-            if name in known and not streams and gpu.level(kernel) != "measured":
-                found.setdefault(name, known[name])
-        for name in FITTABLE if runtime.held_out_mape is None else ():
-            if getattr(runtime, name):
-                found.setdefault(f"runtime.{name}", known[f"runtime.{name}"])
-    yield from found.values()
-
-
-class MeasuredInput(Struct):
-    """Scenarios with `measured:`, the SHA-256 of each file by its name, and what is wrong with the input."""
-
-    scenarios: list[Scenario] = field(default_factory=list)
-    digests: dict[str, str] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
-
-
-def read_measured(places: Sequence[str | Path]) -> MeasuredInput:
-    """The measured scenarios of files, of tables (`.csv`, as `scenario_of_row` says), and of folders with either.
-
-    A file that is named must have `measured:`; in folders, files without it are passed over, and tables are those
-    called `rows.csv`.
-    """
-    made = MeasuredInput()
-    for place in map(Path, places):
-        with collect_problems(made.problems):
-            for task in find_tasks([place], made.problems, collectives=False):
-                with collect_problems(made.problems):
-                    scenario = scenario_of_task(task)
-                    if task.row is not None or measured_values(scenario):
-                        made.scenarios.append(scenario)
-                        made.digests[task.path.name] = made.digests.get(task.path.name) or digest(task.path)
-                    elif not place.is_dir():
-                        hint = "state what was measured: `measured: {iteration_time: 351 ms, source: ...}`"
-                        raise InputError(Problem(str(task.path), "a scenario with `measured:`", "none", hint))
-    if not made.scenarios and not made.problems:
-        names = ", ".join(map(str, places))
-        made.problems.append(Problem(names, "at least one scenario with `measured:`", "none"))
-    return made
-
-
-_HINT = f"{MARK}, or choose times with --fit-to"
 
 
 def fit_from_iterations(
@@ -199,23 +47,22 @@ def fit_from_iterations(
     """
     found = read_measured(places)
     unknown = [item for item in fit_to if item not in TIMES]
-    problems = [Problem("--fit-to", "a measured time", item, suggest_nearest(item, TIMES)) for item in unknown]
-    problems[:0] = found.problems
-    rows = measured_rows(found.scenarios, fit_to)
+    problems = list(found.problems)
+    problems += [Problem("--fit-to", "a measured time", item, suggest_nearest(item, TIMES)) for item in unknown]
+    rows = measured_rows(found.samples, fit_to)
     fitted = [row for row in rows if row.fitted]
     owners = {"gpu", "runtime"}
-    if found.scenarios and names:
-        try:
-            owners = {item.owner for item in parse_constants(names, found.scenarios)}
-        except InputError as error:
-            problems += error.problems
+    if found.samples and names:
+        with collect_problems(problems):
+            owners = {item.owner for item in parse_constants(names, found.samples)}
     problems += _several_owners(fitted, owners)
-    if found.scenarios and not fitted and not unknown:
-        problems.append(Problem(WHERE, "measured times to fit to", f"none of {len(rows)}", _HINT))
+    if found.samples and not fitted and not unknown:
+        hint = f"{MARK}, or choose times with --fit-to"
+        problems.append(Problem(WHERE, "measured times to fit to", f"none of {len(rows)}", hint))
     if problems:
         raise InputError(problems)
-    specs = {id(row): [getattr(row.scenario.cluster, owner).fingerprint for owner in owners] for row in rows}
-    alike = [row for row in rows if specs[id(row)] == specs[id(fitted[0])]]
+    specs = {owner: getattr(fitted[0].scenario.cluster, owner).fingerprint for owner in owners}
+    alike = [row for row in rows if all(getattr(row.scenario.cluster, o).fingerprint == specs[o] for o in owners)]
     fit = fit_named(alike, names, watch=watch) if names else fit_what_is_not_measured(alike, watch)
     if len(alike) < len(rows):
         aside = count_of(len(rows) - len(alike), "measured time")
@@ -248,8 +95,7 @@ def fitted_configs(fit: IterationFit, about: About) -> dict[str, str]:
     """
     scenarios = distinct_scenarios([item.row for item in fit.fitted])
     made = {}
-    for owner in dict.fromkeys(item.constant.owner for item in fit.constants):
-        own = [item for item in fit.constants if item.constant.owner == owner]
+    for owner, own in group_by(fit.constants, lambda item: item.constant.owner).items():
         changed = scenarios[0]
         for item in own:
             changed = item.constant.put(changed, item.value)
@@ -283,18 +129,15 @@ def _with_evidence(
             changes["slowdown_width"] = 0.0  # no longer an estimate
         return spec.model_copy(update=changes)
     if not isinstance(spec, Gpu) or not isinstance(base, Gpu):
-        error = _largest_error(own)
-        return spec.model_copy(update={"held_out_mape": error, "measured": ()})
+        return spec.model_copy(update={"held_out_mape": _largest_error(own), "measured": ()})
     kernels: dict[str, Curve] = dict(spec.kernels)
-    for kernel in dict.fromkeys(item.constant.name.split(".")[1] for item in own):
-        items = [item for item in own if item.constant.name.split(".")[1] == kernel]
+    for kernel, items in group_by(own, lambda item: item.constant.kernel).items():
         parts = ", ".join(item.constant.name.rpartition(".")[2] for item in items)
         source = f"{parts}: fitted to whole iterations ({count_of(len(fit.fitted), 'time')}, as above)"
         old = base.curve(kernel)
         source += "; before: " + " ".join(old.source.split()) if old else "; the rest is an estimate"
-        update: dict[str, Any] = {"held_out_mape": _largest_error(items), "derived": True, "source": source}
-        update["range"] = _sizes(scenarios, kernel)
-        kernels[kernel] = kernels[kernel].model_copy(update=update)
+        evidence = {"held_out_mape": _largest_error(items), "range": _sizes(scenarios, kernel), "source": source}
+        kernels[kernel] = kernels[kernel].model_copy(update={**evidence, "derived": True})
     return spec.model_copy(update={"kernels": kernels})
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from simulator.errors import InputError
+from simulator.hardware.kernels import KERNELS
 from simulator.models.curves import Floats
 from simulator.models.layers import Layer
 from simulator.models.linear_algebra import singular_values, weigh
@@ -20,7 +21,13 @@ from simulator.prediction.run import plan_of
 from simulator.records import Record, replace
 from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Scenario
-from simulator.studies.fit.iteration_model import IterationModel
+from simulator.studies.fit.iteration_model import (
+    FITTABLE,
+    Constant,
+    IterationModel,
+    distinct_scenarios,
+    known_constants,
+)
 from simulator.studies.validate.measured_rows import TIMES, MeasuredRow
 
 LARGEST_ERROR = 0.5
@@ -84,31 +91,29 @@ def refusals(model: IterationModel, values: Floats) -> Iterator[Refusal]:
     deviation, freedom = deviation_of(residuals, slopes)
     errors = standard_errors(slopes, deviation)
     for place, constant in enumerate(model.constants):
-        own = math.sqrt(weigh(slopes[:, place], slopes[:, place]))
+        name, own = constant.name, math.sqrt(weigh(slopes[:, place], slopes[:, place]))
         alone = deviation / own if own > _NOTHING else np.inf
         ended = values[place] == constant.no_cost
         if (ended or own <= _NOTHING) and not _has_effect(model, values, place):
-            yield Refusal(constant.name, without_effect(constant.name, model.rows))
-        elif own <= _NOTHING and not ended:
-            limit = _limit_words(model, values, place, deviation)
-            reason = f"over a range of its values the fitted times stay the same{limit}"
-            yield Refusal(constant.name, reason, _by_itself(constant.name))
+            yield Refusal(name, without_effect(name, model.rows))
         elif ended:
             continue
+        elif own <= _NOTHING:
+            limit = _limit_words(model, values, place, deviation)
+            yield Refusal(name, f"over a range of its values the fitted times stay the same{limit}", _by_itself(name))
         elif errors[place] > LARGEST_ERROR and alone <= LARGEST_ERROR:
-            other = _twin(slopes, place, deviation)
-            names = f"{constant.name} and {model.constants[other].name}"
-            reason = f"the fitted times change with {names} in the same way, so that they show only both together"
-            yield Refusal(constant.name, reason, _separating(model, values, place, deviation))
+            both = f"{name} and {model.constants[_twin(slopes, place, deviation)].name}"
+            reason = f"the fitted times change with {both} in the same way, so that they show only both together"
+            yield Refusal(name, reason, _separating(model, values, place, deviation))
         elif freedom and alone > LARGEST_ERROR:
             most = 100 * (np.exp(np.abs(slopes[:, place]).max() * np.log(1.1)) - 1)
             reason = f"10 % more of it changes no fitted time by more than {most:.2g} %"
             reason += f", and rows are off by {100 * deviation:.2g} %"
-            yield Refusal(constant.name, reason, _separating(model, values, place, deviation), weak=True)
+            yield Refusal(name, reason, _separating(model, values, place, deviation), weak=True)
         elif freedom and _worse_without(model, values, place) < DECISIVE * deviation**2:
             limit = _limit_words(model, values, place, deviation)
             reason = f"without it the fitted times are met as well, within their errors{limit}"
-            yield Refusal(constant.name, reason, _by_itself(constant.name), weak=True)
+            yield Refusal(name, reason, _by_itself(name), weak=True)
 
 
 def _limit_words(model: IterationModel, values: Floats, place: int, deviation: float) -> str:
@@ -183,7 +188,7 @@ def _separating(model: IterationModel, values: Floats, place: int, deviation: fl
     best, found = LARGEST_ERROR, ""
     for text, row in _further_rows(model.rows):
         try:
-            more = model.with_rows([row]).elasticities(values)
+            more = IterationModel([row], model.constants).elasticities(values)
         except InputError:
             continue
         error = float(standard_errors(np.vstack([known, more]), deviation)[place])
@@ -217,3 +222,66 @@ def _further_scenarios(scenario: Scenario) -> Iterator[tuple[str, Scenario]]:
         forward, backward = workload.forward_time, workload.backward_time
         one = Layer(name="all", numel=workload.numel, forward=forward, backward=backward)
         yield "with a model of as many elements in one tensor", with_value(scenario, "workload.layers", (one,))
+
+
+FACTORS = np.geomspace(0.1, 1000, 17)
+"""By how much estimates of kernels may be too low."""
+
+
+def choose_constants(fitted: Sequence[MeasuredRow]) -> tuple[list[Constant], list[Refusal]]:
+    """Constants by their effect on the rows, each only while all that are chosen stay determined.
+
+    The effect is the slope of the rows times the width of what is known, since what nobody timed may be further off.
+    """
+    candidates = list(_not_measured(distinct_scenarios(fitted)))
+    model = IterationModel(fitted, candidates)
+    slopes = model.elasticities(_rough_values(model)) if fitted else np.zeros((0, len(candidates)))
+    # How far a constant may be off; a launch or a call by a factor of 2.
+    widths = [fitted[0].scenario.cluster.gpu.width(c.kernel) if c.owner == "gpu" else 2.0 for c in candidates]
+    effects = np.abs(slopes).max(axis=0, initial=0.0) * list(map(math.log, widths))
+    chosen: list[int] = []
+    refused = []
+    most = max(1, len(fitted) - 1)
+    for place in np.argsort(-effects, kind="stable").tolist():
+        name, deviation = candidates[place].name, row_deviation()
+        if not np.abs(slopes[:, place]).any():
+            refused.append(Refusal(name, without_effect(name, fitted)))
+        elif len(chosen) == most:
+            refused.append(Refusal(name, f"{len(fitted)} fitted times give {most} constants, and others matter more"))
+        elif (standard_errors(slopes[:, [*chosen, place]], deviation) <= LARGEST_ERROR).all():
+            chosen.append(place)
+        elif standard_errors(slopes[:, [place]], deviation)[0] > LARGEST_ERROR:
+            refused.append(Refusal(name, "it changes the fitted times by less than they are off"))
+        else:
+            others = " and ".join(candidates[item].name for item in chosen)
+            refused.append(Refusal(name, f"the fitted times cannot tell it from {others}"))
+    return [candidates[place] for place in chosen], refused
+
+
+def _rough_values(model: IterationModel) -> np.ndarray:
+    """The constants with all estimated kernels slower by one factor, the one that suits the rows best.
+
+    An estimate may be a hundred times too low, and would then seem not to matter.
+    """
+    kernels = np.array([item.owner == "gpu" for item in model.constants])
+    tried = [np.where(kernels, factor, 1.0) * model.read() for factor in FACTORS]
+    return min(tried, key=lambda values: float(np.square(model.residuals(values)).sum()))
+
+
+def _not_measured(scenarios: Sequence[Scenario]) -> Iterator[Constant]:
+    """Constants that the scenarios use, and whose value is an estimate or has no stated error.
+
+    Kernels of plain passes over memory are left out: the bytes that they move give their time.
+    """
+    found: dict[str, Constant] = {}
+    for scenario in scenarios:
+        known = known_constants(scenario)
+        gpu, runtime = scenario.cluster.gpu, scenario.cluster.runtime
+        for kernel in plan_of(scenario).work.kernels:
+            name, streams = f"kernels.{kernel}", kernel in KERNELS and KERNELS[kernel].kind == "streaming"
+            if name in known and not streams and gpu.level(kernel) != "measured":
+                found.setdefault(name, known[name])
+        for name in FITTABLE if runtime.held_out_mape is None else ():
+            if getattr(runtime, name):
+                found.setdefault(f"runtime.{name}", known[f"runtime.{name}"])
+    yield from found.values()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,18 +13,18 @@ from simulator.models.curves import Floats
 from simulator.models.groups import leave_out
 from simulator.models.widths import DEVIATION
 from simulator.progress import Watch
-from simulator.records import Record
-from simulator.scenario.scenario import Scenario
+from simulator.records import Record, replace
 from simulator.studies.fit.identifiability import (
     LARGEST_ERROR,
     Refusal,
+    choose_constants,
     deviation_of,
     largest_value,
     refusals,
     row_deviation,
     standard_errors,
 )
-from simulator.studies.fit.iteration_model import Constant, IterationModel, parse_constants
+from simulator.studies.fit.iteration_model import Constant, IterationModel, distinct_scenarios, parse_constants
 from simulator.studies.validate.measured_rows import MeasuredRow
 
 WHERE = "calibrate"
@@ -50,8 +50,8 @@ class FittedConstant(Record):
     @property
     def error(self) -> float | None:
         """The larger of the two errors."""
-        known = [item for item in (self.error_of_residuals, self.error_of_set_ups) if item is not None]
-        return max(known) if known else None
+        known = (item for item in (self.error_of_residuals, self.error_of_set_ups) if item is not None)
+        return max(known, default=None)
 
     @property
     def mean_error(self) -> float | None:
@@ -141,6 +141,26 @@ def fit_named(rows: Sequence[MeasuredRow], names: Sequence[str], watch: Watch | 
     return fit
 
 
+def fit_what_is_not_measured(rows: Sequence[MeasuredRow], watch: Watch | None = None) -> IterationFit:
+    """Kernels without a curve and costs of a runtime without a stated error, as many as the fitted rows determine.
+
+    They are taken by how much the rows change with them; where two cannot be told apart, the smaller one stays as it
+    is. What the fit then does not determine is given back, and the others are fitted again. Raises InputError where
+    none is left.
+    """
+    fitted = [row for row in rows if row.fitted]
+    constants, refused = choose_constants(fitted)
+    while constants:
+        fit = fit_constants(rows, constants, watch=watch)
+        if not fit.refused:
+            return replace(fit, refused=tuple(refused))
+        last = fit.refused[-1]
+        refused.append(last)
+        constants = [item for item in constants if item.name != last.name]
+    nothing = Problem(WHERE, "constants that were not measured", "none", "name some with --constants")
+    raise InputError([refusal_problem(item) for item in refused] or nothing)
+
+
 def refusal_problem(item: Refusal) -> Problem:
     """A refusal as an input error."""
     return Problem(f"{WHERE}: {item.name}", "times that determine it", item.reason, item.measure)
@@ -168,8 +188,9 @@ def fit_constants(
         for row, old, new in zip(rows, before, after, strict=True)
     )
     found = _with_errors(model, values, others)
-    unsteady = {item.name: item for item in _unsteady(found)}
-    refused = (*(item for item in refused if item.name not in unsteady), *unsteady.values())
+    unsteady = [_unsteady(item) for item in found if (item.error_of_set_ups or 0.0) > LARGEST_ERROR]
+    names = {item.name for item in unsteady}
+    refused = (*(item for item in refused if item.name not in names), *unsteady)
     return IterationFit(found, outcomes, refused, tuple(_notes(model, found)))
 
 
@@ -182,15 +203,15 @@ def _leave_out(model: IterationModel, values: Floats, watch: Watch) -> tuple[lis
     watch.expect(len(parts))
     for _, held, rest in parts:
         watch.step()
-        others = model.with_rows(rest)
-        if len(others.rows) < len(model.constants):
+        others = IterationModel(rest, model.constants)
+        if len(rest) < len(model.constants):
             continue
         again = others.solve(values)
         slopes = others.elasticities(again)
         seen = np.isfinite(standard_errors(slopes, 1.0)) | (again == [item.no_cost for item in model.constants])
         if seen.all():
             made.append(again)
-            errors |= zip(map(id, held), model.with_rows(held).errors(again).tolist(), strict=True)
+            errors |= zip(map(id, held), IterationModel(held, model.constants).errors(again).tolist(), strict=True)
     return made, errors
 
 
@@ -207,29 +228,16 @@ def _with_errors(model: IterationModel, values: Floats, others: Sequence[Floats]
             again = np.array([item[place] for item in others])
             count = len(again)
             moved = math.sqrt((count - 1) / count * float(np.square(again - again.mean()).sum())) / value
-        known = freedom > 0 and not ended
+        error = float(errors[place]) if freedom > 0 and not ended else None
         limit = largest_value(model, values, place, deviation) if ended else None
-        made.append(
-            FittedConstant(
-                constant,
-                value,
-                float(before[place]),
-                float(errors[place]) if known else None,
-                moved,
-                float(own[place]),
-                limit,
-            )
-        )
+        made.append(FittedConstant(constant, value, float(before[place]), error, moved, float(own[place]), limit))
     return tuple(made)
 
 
-def _unsteady(found: Sequence[FittedConstant]) -> Iterator[Refusal]:
-    """Constants that move by more than they may when set-ups are left out."""
-    for item in found:
-        moved = item.error_of_set_ups or 0.0
-        if moved > LARGEST_ERROR:
-            reason = f"it moves by {100 * moved:.0f} % when set-ups are left out: they ask for different values"
-            yield Refusal(item.constant.name, reason, "fit set-ups by themselves, and see what differs", weak=True)
+def _unsteady(item: FittedConstant) -> Refusal:
+    moved = 100 * (item.error_of_set_ups or 0.0)
+    reason = f"it moves by {moved:.0f} % when set-ups are left out: they ask for different values"
+    return Refusal(item.constant.name, reason, "fit set-ups by themselves, and see what differs", weak=True)
 
 
 def _notes(model: IterationModel, found: Sequence[FittedConstant]) -> list[str]:
@@ -250,8 +258,3 @@ def _notes(model: IterationModel, found: Sequence[FittedConstant]) -> list[str]:
         if len(names) > 1 and any(item.constant.owner == owner for item in found):
             made.append(f"the rows have {len(names)} {owner}s, {', '.join(sorted(names))}: one value is fitted for all")
     return made
-
-
-def distinct_scenarios(rows: Sequence[MeasuredRow]) -> list[Scenario]:
-    """The scenarios of rows, each once."""
-    return list({id(row.scenario): row.scenario for row in rows}.values())

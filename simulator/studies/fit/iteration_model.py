@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -33,27 +33,21 @@ START = {
     "forward_hook": 1e-3,
 }
 """Where the search for a cost of the runtime starts, in SI; 0.1 ms for the other times."""
-_PARTS: dict[type[Curve], tuple[str, ...]] = {
-    Affine: ("slope", "intercept"),
-    NLogN: ("coefficient", "intercept"),
-    Piecewise: ("scale",),
+_PARTS: dict[type[Curve], dict[str, float]] = {
+    Affine: {"slope": 1e-11, "intercept": 1e-5},
+    NLogN: {"coefficient": 1e-10, "intercept": 1e-5},
+    Piecewise: {"scale": 1.0},
 }
-"""What can be fitted of a curve; the first is meant where only the kernel is named."""
-_PART_START = {"slope": 1e-11, "intercept": 1e-5, "coefficient": 1e-10, "scale": 1.0}
+"""What can be fitted of a curve, and where the search starts; the first is meant where only the kernel is named."""
 _QUANTITY = re.compile(r"\S+ (s|B/s)")
 
 
 class Constant(Record):
-    """A constant with its unit (s, B/s, or none), where the search for it starts, and how a scenario takes it.
-
-    `read` gives its value in a scenario (0 where it has none), `put` a scenario with another one.
-    """
+    """A constant with its unit (s, B/s, or none), and where the search for it starts."""
 
     name: str
     unit: str
     start: float
-    read: Callable[[Scenario], float]
-    put: Callable[[Scenario, float], Scenario]
 
     @property
     def owner(self) -> str:
@@ -62,9 +56,33 @@ class Constant(Record):
         return "gpu" if room == "kernels" else room
 
     @property
+    def kernel(self) -> str:
+        """The kernel whose curve it is a part of; of others, its own name."""
+        return self.name.split(".")[1]
+
+    @property
     def no_cost(self) -> float:
         """The value at which it costs nothing: 0, or a bandwidth that is as good as infinite."""
         return INFINITE if self.unit == "B/s" else 0.0
+
+    def read(self, scenario: Scenario) -> float:
+        """Its value in a scenario; 0 where it has none, and 1 for a factor on a curve."""
+        if self.owner != "gpu":
+            return float(value_at(scenario, f"cluster.{self.name}") or 0.0)
+        part = self.name.rpartition(".")[2]
+        return 1.0 if part == "scale" else float(getattr(curve_of(scenario.cluster.gpu, self.kernel), part))
+
+    def put(self, scenario: Scenario, value: float) -> Scenario:
+        """A scenario with another value."""
+        if self.owner == "network":
+            scenario = without_measured_collectives(scenario)  # they hold at one bandwidth and latency only
+        if self.owner != "gpu":
+            return with_value(scenario, f"cluster.{self.name}", value)
+        gpu, part = scenario.cluster.gpu, self.name.rpartition(".")[2]
+        curve = curve_of(gpu, self.kernel)
+        # A piecewise curve has no time of 0: its points are times on a log axis.
+        made = scale_curve(curve, max(value, 1e-9)) if part == "scale" else curve.model_copy(update={part: value})
+        return with_value(scenario, "cluster.gpu.kernels", {**gpu.kernels, self.kernel: made})
 
 
 def parse_constants(names: Sequence[str], scenarios: Sequence[Scenario]) -> list[Constant]:
@@ -74,19 +92,11 @@ def parse_constants(names: Sequence[str], scenarios: Sequence[Scenario]) -> list
     kernel without a curve has that of its estimate. `kernels.NAME.intercept`: the start-up. `runtime.NAME`: a cost of
     the runtime. `network.NAME`: what the network states.
     """
-    made: dict[str, Constant] = {}
-    problems = []
     known = known_constants(scenarios[0]) if scenarios else {}
-    for name in names:
-        found = known.get(name)
-        if found is None:
-            hint = suggest_nearest(name, known)
-            problems.append(Problem("calibrate", "kernels.NAME, runtime.NAME or network.NAME", name, hint))
-        else:
-            made[found.name] = found
-    if problems:
-        raise InputError(problems)
-    return list(made.values())
+    if unknown := [name for name in names if name not in known]:
+        what = "kernels.NAME, runtime.NAME or network.NAME"
+        raise InputError(Problem("calibrate", what, name, suggest_nearest(name, known)) for name in unknown)
+    return list({known[name].name: known[name] for name in names}.values())
 
 
 def known_constants(scenario: Scenario) -> dict[str, Constant]:
@@ -95,17 +105,15 @@ def known_constants(scenario: Scenario) -> dict[str, Constant]:
     for kernel in dict.fromkeys((*gpu.kernels, *KERNELS)):
         if kernel in HOST_KERNELS or gpu.ideal:
             continue
-        parts = _PARTS[type(curve_of(gpu, kernel))]
-        for part in reversed(parts):
-            made[f"kernels.{kernel}.{part}"] = made[f"kernels.{kernel}"] = _kernel_constant(kernel, part)
+        for part, start in reversed(_PARTS[type(curve_of(gpu, kernel))].items()):
+            own = Constant(f"kernels.{kernel}.{part}", "" if part == "scale" else "s", start)
+            made[own.name] = made[f"kernels.{kernel}"] = own
     for name in FITTABLE:
-        key = f"runtime.{name}"
-        made[key] = _keyed_constant(key, RUNTIME_COSTS[name].unit, START.get(name, 1e-4))
-    for name, unit in _quantities(scenario.cluster.network.model_dump(mode="json")):
-        key, value = f"network.{name}", value_at(scenario, f"cluster.network.{name}")
+        made[f"runtime.{name}"] = Constant(f"runtime.{name}", RUNTIME_COSTS[name].unit, START.get(name, 1e-4))
+    for name, unit in _quantities(scenario.cluster.network.model_dump(mode="json"), "network."):
+        value = value_at(scenario, f"cluster.{name}")
         if isinstance(value, float) and value > 0:
-            # A measured collective holds at one bandwidth and latency only.
-            made[key] = _keyed_constant(key, unit, value, without_measured_collectives)
+            made[name] = Constant(name, unit, value)
     return made
 
 
@@ -114,35 +122,7 @@ def curve_of(gpu: Gpu, kernel: str) -> Curve:
     return gpu.curve(kernel) or gpu.estimate(kernel).curve
 
 
-def _keyed_constant(
-    name: str, unit: str, start: float, bare: Callable[[Scenario], Scenario] = lambda scenario: scenario
-) -> Constant:
-    """A value of the cluster, which is put into what `bare` leaves of a scenario."""
-    key = f"cluster.{name}"
-    return Constant(
-        name,
-        unit,
-        start,
-        lambda scenario: float(value_at(scenario, key) or 0.0),
-        lambda scenario, value: with_value(bare(scenario), key, value),
-    )
-
-
-def _kernel_constant(kernel: str, part: str) -> Constant:
-    def read(scenario: Scenario) -> float:
-        return 1.0 if part == "scale" else float(getattr(curve_of(scenario.cluster.gpu, kernel), part))
-
-    def put(scenario: Scenario, value: float) -> Scenario:
-        gpu = scenario.cluster.gpu
-        curve = curve_of(gpu, kernel)
-        # A piecewise curve has no time of 0: its points are times on a log axis.
-        made = scale_curve(curve, max(value, 1e-9)) if part == "scale" else curve.model_copy(update={part: value})
-        return with_value(scenario, "cluster.gpu.kernels", {**gpu.kernels, kernel: made})
-
-    return Constant(f"kernels.{kernel}.{part}", "" if part == "scale" else "s", _PART_START[part], read, put)
-
-
-def _quantities(data: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
+def _quantities(data: Mapping[str, Any], above: str) -> Iterator[tuple[str, str]]:
     """Dotted names and units of the quantities in a dumped spec; a quantity above 0 is text with its unit."""
     for key, value in data.items():
         if isinstance(value, dict):
@@ -178,8 +158,7 @@ class IterationModel:
         seconds = np.zeros(len(self.rows))
         for places, seen in self._runs:
             key = (places[0], tuple(float(values[place]) for place in seen))
-            made = self._known.get(key, partial(self._predict, places, seen, key[1]))
-            seconds[places] = made
+            seconds[places] = self._known.get(key, partial(self._predict, places, seen, key[1]))
         return np.maximum(seconds, _NEVER)
 
     def _predict(self, places: list[int], seen: list[int], values: Sequence[float]) -> list[float]:
@@ -201,9 +180,9 @@ class IterationModel:
         made = []
         for places in group_by(range(len(self.rows)), lambda place: id(self.rows[place].scenario)).values():
             kernels = plan_of(self.rows[places[0]].scenario).work.kernels
-            used = {f"kernels.{name}" for name in (*kernels, *_ALWAYS)}
-            names = [(item.owner, item.name.rpartition(".")[0]) for item in self.constants]
-            made.append((places, [i for i, (owner, name) in enumerate(names) if owner != "gpu" or name in used]))
+            used = {*kernels, *_ALWAYS}
+            seen = [i for i, item in enumerate(self.constants) if item.owner != "gpu" or item.kernel in used]
+            made.append((places, seen))
         return made
 
     def residuals(self, values: Sequence[float] | Floats) -> Floats:
@@ -259,13 +238,14 @@ class IterationModel:
         values: Floats = np.where(off, ends, found * self._start)
         return values
 
-    def with_rows(self, rows: Sequence[MeasuredRow]) -> IterationModel:
-        """A model of other rows with these constants."""
-        return IterationModel(rows, self.constants)
-
     def without(self, place: int) -> IterationModel:
         """The other constants, with this one at no cost in every row."""
         gone = self.constants[place]
         bare = {id(row.scenario): gone.put(row.scenario, gone.no_cost) for row in self.rows}
         rows = [replace(row, scenario=bare[id(row.scenario)]) for row in self.rows]
         return IterationModel(rows, self.constants[:place] + self.constants[place + 1 :])
+
+
+def distinct_scenarios(rows: Sequence[MeasuredRow]) -> list[Scenario]:
+    """The scenarios of rows, each once."""
+    return list({id(row.scenario): row.scenario for row in rows}.values())

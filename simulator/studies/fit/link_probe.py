@@ -13,6 +13,7 @@ from simulator.fabrics.collectives import FittedLaw
 from simulator.prediction.run import run
 from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Scenario
+from simulator.studies.validate.measured_rows import predicted_value
 from simulator.units import show_bandwidth, show_time
 
 ERROR: Final = 0.02
@@ -66,7 +67,5 @@ def probe_link(scenario: Scenario, seconds: float) -> tuple[Fabric, float]:
 
 
 def _synchronisation(scenario: Scenario, network: Fabric) -> float:
-    made = run(with_value(scenario, "cluster.network", network), intervals=False).result_without_lists.period
-    if made is None:
-        raise ValueError("a synchronisation is one of local steps")
-    return made.synchronisation
+    prediction = run(with_value(scenario, "cluster.network", network), intervals=False)
+    return predicted_value("synchronisation", prediction)

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from simulator.architectures.describing import description_of
 from simulator.calibration.fits.accuracy import root_mean_square, width_left_out
+from simulator.calibration.operators import TimedOperators, fit_rates
 from simulator.errors import InputError, Problem
-from simulator.hardware.gpu import Gpu
-from simulator.hardware.operator_times import OperatorClock, OperatorRates, TensorCores
+from simulator.hardware.operator_times import OperatorRates, TensorCores
 from simulator.hardware.widths import same_device
 from simulator.models.curves import Floats
-from simulator.models.groups import leave_out
-from simulator.models.linear_algebra import least_squares
-from simulator.models.operators import Arithmetic, Operator
+from simulator.models.groups import group_by, leave_out
 from simulator.prediction.run import run_batch
-from simulator.records import Record, replace
+from simulator.records import replace
 from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Scenario
 from simulator.studies.validate.measured_rows import measured_rows
@@ -36,28 +34,7 @@ _RANGE = math.log(20)
 """How far from its start a rate is searched, either way."""
 
 
-class TimedTraining(Record):
-    """A measured training: its operators in all passes, and the seconds that are not compute by them (`beside`)."""
-
-    gpu: Gpu
-    arithmetic: Arithmetic
-    model: str
-    operators: Mapping[Operator, int]
-    beside: float
-    seconds: float
-
-    @property
-    def has_fused_attention(self) -> bool:
-        """Whether its attention is of the second generation of fused kernels."""
-        return any(each.kind == "attention" and each.attention == "fused" for each in self.operators)
-
-    def predicted(self, rates: OperatorRates) -> float:
-        """Seconds of an iteration."""
-        clock = OperatorClock(self.gpu, self.arithmetic, rates)
-        return self.beside + math.fsum(count * clock.operator_time(each) for each, count in self.operators.items())
-
-
-def read_trainings(scenarios: Sequence[Scenario]) -> list[TimedTraining]:
+def read_trainings(scenarios: Sequence[Scenario]) -> list[TimedOperators]:
     """The trainings of described models on tensor cores to whose iteration times constants are fitted.
 
     What is not compute is simulated with the rates that ship. Raises InputError where there are none.
@@ -73,18 +50,17 @@ def read_trainings(scenarios: Sequence[Scenario]) -> list[TimedTraining]:
         if description.arithmetic == "fp32" or not gpu.tensor_rates:
             continue
         one = Counter([*description.forward, *description.backward])
-        operators = {each: workload.micro_batches * count for each, count in one.items()}
-        alone = workload.forward_time + workload.backward_time
-        beside = prediction.spread.time - alone
+        operators = Counter({each: workload.micro_batches * count for each, count in one.items()})
+        beside = prediction.spread.time - (workload.forward_time + workload.backward_time)
         model = f"{gpu.device}, {workload.origin.architecture.layers} x {workload.origin.architecture.hidden}"
-        made.append(TimedTraining(gpu, description.arithmetic, model, operators, beside, row.seconds))
+        made.append(TimedOperators(gpu, description.arithmetic, model, operators, beside, row.seconds))
     if not made:
         hint = "rows with `used_in_fit` of models that are described, in 16 bits, on GPUs with tensor cores"
         raise InputError(Problem("trainings", "at least one training to fit to", "none", hint))
     return made
 
 
-def fit_tensor_cores(trainings: Sequence[TimedTraining], rates: OperatorRates, source: str) -> OperatorRates:
+def fit_tensor_cores(trainings: Sequence[TimedOperators], rates: OperatorRates, source: str) -> OperatorRates:
     """Rates with the edge of products, and efficiencies of each GPU, that fit these trainings.
 
     Least squares of logarithms, in which single slow rows count little; attention of the second generation after all
@@ -93,7 +69,7 @@ def fit_tensor_cores(trainings: Sequence[TimedTraining], rates: OperatorRates, s
     found, left_out = _fit(trainings, rates), dict[str, list[float]]()
     for _, held, rest in leave_out(trainings, lambda item: item.model):
         others = _fit(rest, rates)
-        left_out.setdefault(held[0].gpu.device, []).append(root_mean_square([_error(item, others) for item in held]))
+        left_out.setdefault(held[0].gpu.device, []).append(root_mean_square([item.error(others) for item in held]))
     devices = {
         name: replace(
             item,
@@ -106,26 +82,26 @@ def fit_tensor_cores(trainings: Sequence[TimedTraining], rates: OperatorRates, s
     return replace(found, tensor_devices=devices)
 
 
-def _fit(trainings: Sequence[TimedTraining], rates: OperatorRates) -> OperatorRates:
-    later = [item for item in trainings if item.has_fused_attention]
-    made = _fit_products([item for item in trainings if not item.has_fused_attention], rates)
+def _fit(trainings: Sequence[TimedOperators], rates: OperatorRates) -> OperatorRates:
+    groups = group_by(trainings, lambda item: ("attention", "fused") in {(o.kind, o.attention) for o in item.operators})
+    made, later = _fit_products(groups.get(False, []), rates), groups.get(True, [])
     for name, cores in made.tensor_devices.items():
         here = [item for item in later if same_device(name, item.gpu.device)]
         made = _fit_attention(here, made, name) if here and cores.attention else made
     return made
 
 
-def _fit_attention(trainings: Sequence[TimedTraining], rates: OperatorRates, name: str) -> OperatorRates:
+def _fit_attention(trainings: Sequence[TimedOperators], rates: OperatorRates, name: str) -> OperatorRates:
     cores = rates.tensor_devices[name]
 
     def rates_at(logs: Floats) -> OperatorRates:
         found = replace(cores, attention=math.exp(logs[0]))
         return replace(rates, tensor_devices={**rates.tensor_devices, name: found})
 
-    return _solve(trainings, rates_at, np.log([0.5]), np.zeros(1))
+    return fit_rates(trainings, rates_at, np.log([0.5]), SOFT, _RANGE)
 
 
-def _fit_products(trainings: Sequence[TimedTraining], rates: OperatorRates) -> OperatorRates:
+def _fit_products(trainings: Sequence[TimedOperators], rates: OperatorRates) -> OperatorRates:
     devices = sorted({item.gpu.device for item in trainings})
 
     def rates_at(logs: Floats) -> OperatorRates:
@@ -135,26 +111,10 @@ def _fit_products(trainings: Sequence[TimedTraining], rates: OperatorRates) -> O
         return replace(rates, edge=edge, tensor_devices=cores)
 
     start = np.log([_START["edge"], *[_START["value"], _START["early_attention"]] * len(devices)])
-    return _solve(trainings, rates_at, start, start)
-
-
-def _solve(
-    trainings: Sequence[TimedTraining], rates_at: Callable[[Floats], OperatorRates], start: Floats, middle: Floats
-) -> OperatorRates:
-    """The rates that fit best, searched on either side of `middle`."""
-
-    def errors(logs: Floats) -> Floats:
-        made = rates_at(logs)
-        return np.array([_error(item, made) for item in trainings])
-
-    return rates_at(least_squares(errors, start, (middle - _RANGE, middle + _RANGE), soft=SOFT)[0])
+    return fit_rates(trainings, rates_at, start, SOFT, _RANGE)
 
 
 def _cores(device: str, value: float, early: float) -> TensorCores:
     published = next((shares for name, shares in PUBLISHED_ATTENTION.items() if same_device(name, device)), None)
     fused, late = (share / value for share in published) if published else (None, None)
     return TensorCores(value, early, 1.0, 0, "", attention=fused, late_attention=late)
-
-
-def _error(item: TimedTraining, rates: OperatorRates) -> float:
-    return math.log(item.predicted(rates) / item.seconds)

@@ -59,10 +59,6 @@ ALGORITHMS: dict[str, tuple[Topology, Callable[[float], Communication]]] = {
 """Topology and step of each name in the column `collective`; the step is a function of the bytes."""
 
 
-def _send(nbytes: Floats, layout: Layout) -> Rounds:
-    return [Round(np.array([0]), np.array([1]), nbytes[:, None])]
-
-
 def _exchange(nbytes: Floats, layout: Layout) -> Rounds:
     """Workers 0 and 1 to each other, 2 and 3, ..."""
     workers = np.arange(layout.workers // 2 * 2)
@@ -71,7 +67,7 @@ def _exchange(nbytes: Floats, layout: Layout) -> Rounds:
 
 MESSAGES: dict[str, Callable[[Floats, Layout], Rounds]] = {
     "reduce": binomial_reduce,
-    "send": _send,
+    "send": lambda nbytes, layout: [Round(np.array([0]), np.array([1]), nbytes[:, None])],
     "exchange": _exchange,
 }
 """Rounds of what is not a step of its own: a reduce to worker 0, one message, and two-way messages of pairs."""
@@ -165,19 +161,16 @@ def predict(row: CollectiveRow) -> tuple[Prices, NetworkSetup, bool]:
     return prices, links, prices.flowed > 0
 
 
-def _name(row: CollectiveRow) -> str:
-    return " ".join(part for part in (row.library, row.algorithm, row.collective) if part)
-
-
 def table_rows(path: Path, group: str) -> Iterator[ValidationRow]:
     """Rows of `validate`: predicted against measured. Raises InputError as `read` does."""
     for row in read(path):
         prices, links, _ = predict(row)
         predicted = float(prices.seconds[0])
         busiest = float(np.max(prices.traffic.links / links.wiring.capacity))
+        name = " ".join(part for part in (row.library, row.algorithm, row.collective) if part)
         size, rate = row.message_bytes / 2**10, row.link_rate_bit_per_s / 1e6
         yield {
-            "scenario": f"{_name(row)}, {row.workers} workers, {size:g} KiB, {rate:g} Mbit/s",
+            "scenario": f"{name}, {row.workers} workers, {size:g} KiB, {rate:g} Mbit/s",
             "group": group,
             "quantity": "collective",
             "unit": "s",

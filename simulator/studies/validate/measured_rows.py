@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from simulator.calibration.timings import MeasuredTable, digest
 from simulator.errors import InputError, Problem, collect_problems
 from simulator.loading.csv_tables import Row, read_rows
 from simulator.loading.documents import parse_document, read_document
@@ -47,7 +48,7 @@ class MeasuredRow(Record, eq=False):
         return " on ".join((self.scenario.workload.name, f"{cluster.gpu.name}, {cluster.network.name}"))
 
 
-def refuse_contradiction(scenario: Scenario, where: str = "measured") -> None:
+def refuse_contradiction(scenario: Scenario, where: str) -> None:
     """Raise InputError where a throughput and an iteration time are stated that do not say the same."""
     stated = scenario.measured.stated if scenario.measured is not None else {}
     if not set(WHOLE) <= set(stated):
@@ -85,7 +86,7 @@ def predicted_value(quantity: str, prediction: Prediction) -> float:
     if quantity in DENSITIES:
         return float(getattr(prediction.result.density, DENSITIES[quantity]))
     if quantity in PERIODS:
-        value = getattr(prediction.result.period, quantity, None)
+        value = getattr(prediction.result_without_lists.period, quantity, None)
         if value is None:
             what = f"a scenario whose result has period.{quantity}_s"
             hint = "the scheduler needs local steps, and the network a transport that states its `set_up`"
@@ -113,7 +114,7 @@ def scenario_of_row(row: Row, folder: Path) -> Scenario:
             if key not in (TEMPLATE, _NOTE) and text:
                 data = replace_key(data, key, parse_document(text, key).data, folder)
         made = scenario_of(data, document, folder)
-        refuse_contradiction(made)
+        refuse_contradiction(made, "measured")
         return made
     except InputError as error:
         raise InputError(replace(item, where=f"{row.where}: {item.where}") for item in error.problems) from None
@@ -126,7 +127,6 @@ class ValidationTask(Record):
     """What is predicted at once: a scenario, which may still have to be read, or a table of collectives."""
 
     group: str
-    where: str
     scenario: Scenario | None = None
     path: Path = Path()
     row: Row | None = None
@@ -142,20 +142,17 @@ def find_tasks(places: Sequence[str | Path], problems: list[Problem], collective
 
     Without `collectives` every table that is named has rows of scenarios, and in folders those called `rows.csv` have.
     """
-    tasks: list[ValidationTask] = []
+    tasks, named = list[ValidationTask](), [*map(Path, places)]
     for path in measured_files(places):
         group = path.absolute().parent.name
-        if path.suffix != ".csv":
-            tasks.append(ValidationTask(group, f"{path}: measured", path=path))
-            continue
-        if path.name != SCENARIO_TABLE and (collectives or path not in map(Path, places)):
-            tasks += [ValidationTask(group, "", path=path)] if collectives else []
-            continue
-        with collect_problems(problems):
-            wrong: list[Problem] = []
-            rows = list(read_rows(path, (TEMPLATE,), wrong))
-            tasks += [ValidationTask(group, "", path=path, row=row) for row in rows]
-            problems += wrong if rows or wrong else [Problem(str(path), "at least one row", "none")]
+        if path.suffix == ".csv" and (path.name == SCENARIO_TABLE or not (collectives or path not in named)):
+            with collect_problems(problems):
+                wrong: list[Problem] = []
+                rows = list(read_rows(path, (TEMPLATE,), wrong))
+                tasks += [ValidationTask(group, path=path, row=row) for row in rows]
+                problems += wrong if rows or wrong else [Problem(str(path), "at least one row", "none")]
+        elif path.suffix != ".csv" or collectives:
+            tasks.append(ValidationTask(group, path=path))
     return tasks
 
 
@@ -164,9 +161,31 @@ def scenario_of_task(task: ValidationTask) -> Scenario:
     if task.row is not None:
         return scenario_of_row(task.row, task.path.parent)
     scenario = task.scenario or load(task.path)
-    if task.where:
-        refuse_contradiction(scenario, task.where)
+    refuse_contradiction(scenario, f"{task.scenario.name if task.scenario else task.path}: measured")
     return scenario
+
+
+def read_measured(places: Sequence[str | Path]) -> MeasuredTable:
+    """The measured scenarios of files, of tables (`.csv`, as `scenario_of_row` says), and of folders with either.
+
+    A file that is named must have `measured:`; in folders, files without it are passed over, and tables are those
+    called `rows.csv`.
+    """
+    made = MeasuredTable()
+    for place in map(Path, places):
+        with collect_problems(made.problems):
+            for task in find_tasks([place], made.problems, collectives=False):
+                with collect_problems(made.problems):
+                    scenario = scenario_of_task(task)
+                    if task.row is not None or measured_values(scenario):
+                        made.samples.append(scenario)
+                        made.digests[task.path.name] = made.digests.get(task.path.name) or digest(task.path)
+                    elif not place.is_dir():
+                        hint = "state what was measured: `measured: {iteration_time: 351 ms, source: ...}`"
+                        raise InputError(Problem(str(task.path), "a scenario with `measured:`", "none", hint))
+    if not made.samples and not made.problems:
+        made.problems.append(Problem(", ".join(map(str, places)), "at least one scenario with `measured:`", "none"))
+    return made
 
 
 def measured_files(places: Sequence[str | Path]) -> list[Path]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -37,31 +37,29 @@ _FAR = 1e6  # of a row that is off although nothing is uncertain
 Row = Mapping[str, Any]
 
 
-class _Rows:
-    """Measured rows: how far their logarithms are off, how far to that side they may be by their inputs, and the shares
-    of the parts; `weights`: every set-up of at least so many rows has the same, all set-ups if none has so many."""
+def _stretches(rows: Sequence[Row], least: int = 1) -> Callable[[float], dict[int, float]]:
+    """The half-widths that hold c per cent of the rows of a set-up that is yet to come, in units of what inputs and a
+    width of every part, whose logarithm is given, say to first order, as in an interval.
 
-    def __init__(self, rows: Sequence[Row], least: int = 1) -> None:
-        groups = list(group_by(rows, lambda row: row["group"]).values())
-        groups = [alike for alike in groups if len(alike) >= least] or groups
-        rows, self.set_ups = [row for alike in groups for row in alike], len(groups)
-        self.weights = np.concatenate([np.full(len(alike), 1 / len(alike)) for alike in groups])
-        self.off = np.array([math.log(float(row["measured"]) / float(row["predicted"])) for row in rows])
-        stated = np.array([[row["parts"][side] for side in ("below", "above")] for row in rows])
-        self.half = np.where(self.off > 0, stated[:, 1], stated[:, 0])
-        self.shares = np.array([[row["parts"]["shares"][part] for part in PARTS] for row in rows])
+    By hierarchical conformal prediction (Lee, Barber and Willett, arXiv 2306.06342, 2023): the c-quantile of all
+    set-ups of at least so many rows (of all, if none has so many), each with the same weight, and of one more whose
+    errors have no bounds; of few set-ups the largest.
+    """
+    groups = list(group_by(rows, lambda row: row["group"]).values())
+    groups = [alike for alike in groups if len(alike) >= least] or groups
+    rows = [row for alike in groups for row in alike]
+    weights = np.concatenate([np.full(len(alike), 1 / len(alike)) for alike in groups])
+    off = np.array([math.log(float(row["measured"]) / float(row["predicted"])) for row in rows])
+    inputs = np.array([row["parts"]["above" if way > 0 else "below"] for row, way in zip(rows, off, strict=True)])
+    shares = np.array([[row["parts"]["shares"][part] for part in PARTS] for row in rows])
 
-    def stretch(self, log: float) -> dict[int, float]:
-        """The half-widths that hold c per cent of the rows of a set-up that is yet to come, in units of what inputs and
-        a width of every part give to first order, as in an interval.
+    def stretch(log: float) -> dict[int, float]:
+        ends = np.expm1(np.where(off > 0, log, -log))[:, None]
+        half = np.sqrt(inputs**2 + np.sum(np.log1p(shares * ends) ** 2, axis=1))
+        units = np.divide(np.abs(off), half, out=np.where(off == 0, 0.0, _FAR), where=half > 0)
+        return {percent: _quantile(units, weights, percent / 100 * (len(groups) + 1)) for percent in SHARES}
 
-        By hierarchical conformal prediction (Lee, Barber and Willett, arXiv 2306.06342, 2023): the c-quantile of all
-        set-ups, each with the same weight, and of one more whose errors have no bounds; of few set-ups the largest.
-        """
-        ends = np.expm1(np.where(self.off > 0, log, -log))[:, None]
-        half = np.sqrt(self.half**2 + np.sum(np.log1p(self.shares * ends) ** 2, axis=1))
-        units = np.divide(np.abs(self.off), half, out=np.where(self.off == 0, 0.0, _FAR), where=half > 0)
-        return {percent: _quantile(units, self.weights, percent / 100 * (self.set_ups + 1)) for percent in SHARES}
+    return stretch
 
 
 def _quantile(values: Floats, weights: Floats, share: float) -> float:
@@ -123,12 +121,12 @@ def _fit(rows: Sequence[Row], signs: Sequence[JudgedSign]) -> Errors:
     Rows whose inputs are known show what the model itself does: the width is the smallest with which they are right
     about themselves, with a stretch of 1 at 90 %. The stretch of all rows then says how right widths of inputs are.
     """
-    known = _Rows([row for row in rows if max(row["parts"]["below"], row["parts"]["above"]) < _KNOWN] or rows)
-    low, high = 0.0, _MOST if known.stretch(0.0)[90] > 1 else 0.0
+    known = _stretches([row for row in rows if max(row["parts"]["below"], row["parts"]["above"]) < _KNOWN] or rows)
+    low, high = 0.0, _MOST if known(0.0)[90] > 1 else 0.0
     while high - low > _CLOSE:
         middle = (low + high) / 2
-        low, high = (low, middle) if known.stretch(middle)[90] <= 1 else (middle, high)
-    return Errors(width=math.exp(high), stretch=_Rows(rows, _LEAST).stretch(high), speed_ups=_further(signs))
+        low, high = (low, middle) if known(middle)[90] <= 1 else (middle, high)
+    return Errors(width=math.exp(high), stretch=_stretches(rows, _LEAST)(high), speed_ups=_further(signs))
 
 
 def _further(signs: Sequence[JudgedSign]) -> float:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from itertools import pairwise
-from math import fsum
+from itertools import compress, pairwise
 from statistics import fmean, median
 from typing import Any, NamedTuple
 
@@ -96,23 +95,13 @@ class Whole(NamedTuple):
 
 
 def signs(measured: Iterable[Whole]) -> list[JudgedSign]:
-    """A sign for each of the `pairs_of` measured rows."""
-    return [_sign(compressed, dense) for compressed, dense in pairs_of(measured)]
-
-
-def pairs_of(measured: Iterable[Whole]) -> list[tuple[Whole, Whole]]:
-    """Every whole iteration with a compressed gradient, beside the dense one of its set-up that was measured fastest.
-
-    Compressed rows without a dense one are left out.
-    """
+    """A sign for every whole iteration with a compressed gradient, beside the dense one of its set-up that was measured
+    fastest; compressed rows without a dense one are left out."""
     whole = [item for item in measured if item.row["quantity"] in WHOLE]
-    fastest: dict[Hashable, Whole] = {}
-    for item in whole:
-        known = fastest.get(_set_up(item))
-        if item.scenario.sparsifier.kind == _DENSE and (known is None or item.row["measured"] < known.row["measured"]):
-            fastest[_set_up(item)] = item
+    dense = group_by((item for item in whole if item.scenario.sparsifier.kind == _DENSE), _set_up)
+    fastest = {set_up: min(items, key=lambda item: item.row["measured"]) for set_up, items in dense.items()}
     compressed = [item for item in whole if item.scenario.sparsifier.kind != _DENSE]
-    return [(item, fastest[_set_up(item)]) for item in compressed if _set_up(item) in fastest]
+    return [_sign(item, fastest[_set_up(item)]) for item in compressed if _set_up(item) in fastest]
 
 
 def _set_up(item: Whole) -> Hashable:
@@ -157,77 +146,60 @@ def _bins(counted: Sequence[JudgedSign]) -> Iterator[ProbabilityBin]:
     """What is stated beside what was measured, by probability; bins without a pair are left out."""
     for low, high in pairwise(BOUNDS):
         if chosen := [item for item in counted if low <= item.probability < high]:
-            stated, observed = (fmean(values) for values in zip(*map(_outcome, chosen), strict=True))
-            yield ProbabilityBin(low, high, len(chosen), stated, observed)
-
-
-def _outcome(item: JudgedSign) -> tuple[float, float]:
-    return item.probability, float(bool(item.measured_pays))
+            stated = fmean(item.probability for item in chosen)
+            yield ProbabilityBin(low, high, len(chosen), stated, fmean(bool(item.measured_pays) for item in chosen))
 
 
 def _sum(made: Sequence[JudgedSign]) -> SignSum:
     unseen = [item for item in made if not item.used_in_fit]
     judged = [item for item in unseen if item.measured_pays is not None]
-    decided = [item for item in judged if item.verdict in ("yes", "no")]
-    right = sum(item.measured_pays == item.predicted_pays for item in judged)
+    right = [item.measured_pays == item.predicted_pays for item in judged]
+    decided = [item.verdict in ("yes", "no") for item in judged]
+    decided_right = [item.measured_pays == (item.verdict == "yes") for item in compress(judged, decided)]
     ends = [(item.measured_speed_up, item.speed_up_interval) for item in unseen]
-    held = [each[0] <= measured <= each[1] for measured, each in ends if each is not None]
-    decided_right = sum(item.measured_pays == (item.verdict == "yes") for item in decided)
     return SignSum(
         pairs=len(made),
         used_in_fit=len(made) - len(unseen),
         neither=len(unseen) - len(judged),
         n=len(judged),
-        right=right,
-        share=_share(right, len(judged)),
-        decided=len(decided),
-        decided_share=_share(len(decided), len(judged)),
-        decided_right=decided_right,
-        decided_right_share=_share(decided_right, len(decided)),
-        coverage_90=_share(sum(held), len(held)),
+        right=sum(right),
+        share=_mean(right),
+        decided=sum(decided),
+        decided_share=_mean(decided),
+        decided_right=sum(decided_right),
+        decided_right_share=_mean(decided_right),
+        coverage_90=_mean([each[0] <= measured <= each[1] for measured, each in ends if each is not None]),
     )
-
-
-def _share(part: int, whole: int) -> float | None:
-    return part / whole if whole else None
 
 
 OURS = "this simulator"
 
 
-class Formula(NamedTuple):
-    """A closed formula: seconds in which p workers exchange a model of S bytes over links of B bytes per second."""
-
-    name: str
-    source: str
-    seconds: Callable[[float, int, float], float]
-
-
-FORMULAS = (
-    Formula(
-        "bytes over rate",
-        "S/B, as published calculators of local steps count (Adnan082/diloco-measured, 2026, compares it)",
+Formula = Callable[[float, int, float], float]
+"""Seconds in which p workers exchange a model of S bytes over links of B bytes per second."""
+FORMULAS: dict[str, tuple[Formula, str]] = {
+    "bytes over rate": (
         lambda nbytes, workers, rate: nbytes / rate,
+        "S/B, as published calculators of local steps count (Adnan082/diloco-measured, 2026, compares it)",
     ),
-    Formula(
-        "twice the bytes over rate",
+    "twice the bytes over rate": (
+        lambda nbytes, workers, rate: 2 * nbytes / rate,
         "2 S/B, a reduction and a broadcast: how MaxText sizes a link (AI-Hypercomputer/maxtext, "
         "docs/reference/core_concepts/diloco.md, 2026)",
-        lambda nbytes, workers, rate: 2 * nbytes / rate,
     ),
-    Formula(
-        "ring",
-        "2 (p - 1)/p S/B (Patarasuk and Yuan 2009), without start-up",
+    "ring": (
         lambda nbytes, workers, rate: 2 * (workers - 1) / workers * nbytes / rate,
+        "2 (p - 1)/p S/B (Patarasuk and Yuan 2009), without start-up",
     ),
-)
+}
+"""Closed formulas by name, each with where it was published."""
 
 
 TWO_FORMULAS = "two formulas"
 SHARE_OF_PEAK = 0.45
 """Share of the data sheet's rate that the products of a large training reach (Chowdhery et al. 2022, 2204.02311: 46 %
 on TPU v4)."""
-_SOURCES = {item.name: item.source for item in FORMULAS} | {
+_SOURCES = {name: source for name, (_, source) in FORMULAS.items()} | {
     TWO_FORMULAS: f"FLOP over {SHARE_OF_PEAK} of the data sheet's rate (Chowdhery et al. 2022, 2204.02311: 46 %), plus "
     "bytes of the busiest link over its bandwidth, none of them hidden"
 }
@@ -237,7 +209,7 @@ def formula_errors(plan: Plan, measured: float) -> dict[str, float]:
     """The signed error of each formula on a measured synchronisation of a dense model, at the bandwidth of a NIC."""
     workers, rate = plan.wiring.layout.workers, plan.setup.network.fabric.bandwidth
     nbytes = sum(plan.work.nbytes)
-    return {item.name: item.seconds(nbytes, workers, rate) / measured - 1 for item in FORMULAS}
+    return {name: formula(nbytes, workers, rate) / measured - 1 for name, (formula, _) in FORMULAS.items()}
 
 
 def two_formulas_error(
@@ -246,7 +218,7 @@ def two_formulas_error(
     """The signed error of two formulas on a measured iteration of a described model: its arithmetic at a usual share of
     the data sheet's rate of `gpus` that compute a copy of it, and then the seconds of its bytes on the busiest link."""
     made = description_of(workload.origin.architecture, workload.pass_size, workload.precision)
-    at_peak = fsum(
+    at_peak = math.fsum(
         item.flops / rate_of(gpu, item.multiplies_in(made.arithmetic)) for item in (*made.forward, *made.backward)
     )
     return {TWO_FORMULAS: (workload.micro_batches * at_peak / gpus / SHARE_OF_PEAK + wire) / measured - 1}

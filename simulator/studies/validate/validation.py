@@ -54,7 +54,7 @@ def validate(
     """
     watch = watch or Watch()
     problems: list[Problem] = []
-    tasks = [ValidationTask(scenario.name, f"{scenario.name}: measured", scenario=scenario) for scenario in scenarios]
+    tasks = [ValidationTask(scenario.name, scenario) for scenario in scenarios]
     if places or not scenarios:
         tasks += find_tasks(places, problems)
     made = map_watched(_carry_out, tasks, watch, "the predictions", processes)
@@ -77,9 +77,9 @@ def validate(
 class _TaskRows(NamedTuple):
     """The rows of a task, with the problems of what cannot be read or run."""
 
-    iterations: Sequence[Whole]
-    collectives: Sequence[ValidationRow]
-    problems: Sequence[Problem]
+    iterations: Sequence[Whole] = ()
+    collectives: Sequence[ValidationRow] = ()
+    problems: Sequence[Problem] = ()
 
 
 def _carry_out(tasks: Sequence[ValidationTask]) -> list[_TaskRows]:
@@ -88,11 +88,11 @@ def _carry_out(tasks: Sequence[ValidationTask]) -> list[_TaskRows]:
     for place, task in enumerate(tasks):
         try:
             if task.is_table:
-                made[place] = _TaskRows((), list(table_rows(task.path, task.group)), ())
-                continue
-            scenarios[place] = scenario_of_task(task)
+                made[place] = _TaskRows(collectives=list(table_rows(task.path, task.group)))
+            else:
+                scenarios[place] = scenario_of_task(task)
         except InputError as error:
-            made[place] = _TaskRows((), (), error.problems)
+            made[place] = _TaskRows(problems=error.problems)
     measured = {place: each for place, each in scenarios.items() if measured_values(each)}
     # Rows are judged by what is predicted without them.
     unaware = [with_value(each, "measured", None) for each in measured.values()]
@@ -100,10 +100,10 @@ def _carry_out(tasks: Sequence[ValidationTask]) -> list[_TaskRows]:
     fine = {place: each for place, each in predictions.items() if isinstance(each, Prediction)}
     fine = dict(zip(fine, with_responses_of([*fine.values()]), strict=True))
     for place, scenario in scenarios.items():
-        prediction = predictions.get(place)
-        problems = prediction.problems if isinstance(prediction, InputError) else ()
-        rows = list(_rows(fine[place], scenario, tasks[place].group)) if place in fine else ()
-        made[place] = _TaskRows(rows, (), problems)
+        if isinstance(refused := predictions.get(place), InputError):
+            made[place] = _TaskRows(problems=refused.problems)
+        else:
+            made[place] = _TaskRows(list(_rows(fine[place], scenario, tasks[place].group)) if place in fine else ())
     return [made[place] for place in range(len(tasks))]
 
 

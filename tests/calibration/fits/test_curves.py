@@ -26,7 +26,7 @@ slopes = st.floats(1e-12, 1e-9)
 @settings(max_examples=settings.default.max_examples // 10)
 @given(floors, slopes)
 def test_a_known_affine_law_comes_back(intercept, slope):
-    fitted = choose_curve(SIZES, intercept + slope * SIZES)
+    fitted = choose_curve(Repeats.of(SIZES, intercept + slope * SIZES))
     assert fitted.family == "affine"
     assert fitted.curve.intercept == pytest.approx(intercept, rel=1e-3, abs=1e-3 * slope * SIZES[0])
     assert fitted.curve.slope == pytest.approx(slope, rel=1e-3, abs=1e-3 * intercept / SIZES[-1])
@@ -34,13 +34,13 @@ def test_a_known_affine_law_comes_back(intercept, slope):
 
 @given(floors, st.floats(1e-11, 1e-9))
 def test_a_known_n_log_n_law_comes_back(intercept, coefficient):
-    fitted = fit_n_log_n(SIZES, intercept + coefficient * SIZES * np.log2(SIZES))
+    fitted = fit_n_log_n(Repeats.of(SIZES, intercept + coefficient * SIZES * np.log2(SIZES)))
     assert fitted.curve.coefficient == pytest.approx(coefficient, rel=1e-3)
     assert fitted.curve.intercept == pytest.approx(intercept, rel=1e-2, abs=1e-8)
 
 
 def test_n_log_n_is_told_from_affine():
-    assert choose_curve(SIZES, 1e-6 + 2e-10 * SIZES * np.log2(SIZES)).family == "n_log_n"
+    assert choose_curve(Repeats.of(SIZES, 1e-6 + 2e-10 * SIZES * np.log2(SIZES))).family == "n_log_n"
 
 
 @settings(max_examples=settings.default.max_examples // 10)
@@ -50,7 +50,7 @@ def test_a_known_piecewise_law_comes_back(slopes):
     knots = logs[np.abs(logs[:, None] - np.linspace(logs[0], logs[-1], len(slopes) + 1)).argmin(axis=0)]
     heights = np.log(2e-5) + np.concatenate([[0], np.cumsum(np.array(slopes) * np.diff(knots))])
     truth = np.exp(np.interp(logs, knots, heights))
-    errors = np.abs(choose_curve(FINE, truth).predict(FINE) / truth - 1)
+    errors = np.abs(choose_curve(Repeats.of(FINE, truth)).predict(FINE) / truth - 1)
     assert np.percentile(errors, 90) < 5e-3
     assert errors.max() < 0.15  # beside a knot, where folds that lack its size see it elsewhere
 
@@ -62,11 +62,12 @@ def test_outliers_do_not_move_a_fit_by_two_percent(seed, factor):
     affine = 20e-6 + 4e-11 * FINE
     noise = np.exp(0.005 * generator.standard_normal(len(FINE)))
     wild = generator.choice(np.arange(1, len(FINE) - 1), len(FINE) // 10, replace=False)
-    for fit in (fit_affine, lambda x, y: fit_piecewise(x, y, 6)):
-        clean = fit(FINE, affine).predict(FINE) * noise
+    for fit in (fit_affine, lambda measured: fit_piecewise(measured, 6)):
+        clean = fit(Repeats.of(FINE, affine)).predict(FINE) * noise
         seconds = clean.copy()
         seconds[wild] *= factor
-        assert fit(FINE, seconds).predict(FINE) == pytest.approx(fit(FINE, clean).predict(FINE), rel=0.02)
+        expected = fit(Repeats.of(FINE, clean)).predict(FINE)
+        assert fit(Repeats.of(FINE, seconds)).predict(FINE) == pytest.approx(expected, rel=0.02)
 
 
 def test_the_median_of_repeats_passes_over_an_outlier():
@@ -84,13 +85,13 @@ def test_a_protocol_switch_is_followed_and_its_error_is_held_out():
 
 def test_beyond_the_ends_times_neither_fall_nor_explode():
     noisy = np.array([5.0, 1.0, 1.0, 1.1, 9.0]) * 1e-3
-    for fit in (fit_smooth(SIZES[:5], noisy), fit_piecewise(SIZES[:5], noisy, 4)):
+    for fit in (fit_smooth(Repeats.of(SIZES[:5], noisy)), fit_piecewise(Repeats.of(SIZES[:5], noisy), 4)):
         beyond = fit.predict(np.array([SIZES[0] / 64, SIZES[4] * 64]))
         assert beyond[0] <= fit.predict(SIZES[:1])[0] * 1.001 and beyond[1] <= fit.predict(SIZES[4:5])[0] * 64**1.26
 
 
 def test_points_of_a_config_stay_on_the_curve():
-    fitted = fit_affine(SIZES, 50e-6 + SIZES / 1e9)
+    fitted = fit_affine(Repeats.of(SIZES, 50e-6 + SIZES / 1e9))
     points = piecewise_points(fitted.predict, SIZES, tolerance=2e-3)
     assert len(points) >= 8
     assert Piecewise(points=points).time(FINE[10:]) == pytest.approx(fitted.predict(FINE[10:]), rel=3e-3)

@@ -12,9 +12,8 @@ from validation_rows import row_of, write_row
 from simulator.errors import InputError
 from simulator.prediction.run import run
 from simulator.scenario.reading import load
-from simulator.studies.fit.from_iterations import fit_what_is_not_measured
 from simulator.studies.fit.identifiability import row_deviation, standard_errors
-from simulator.studies.fit.iteration_fit import fit_named
+from simulator.studies.fit.iteration_fit import fit_named, fit_what_is_not_measured
 from simulator.studies.fit.iteration_model import known_constants
 from simulator.studies.validate.measured_rows import measured_rows, predicted_value
 

@@ -5,14 +5,15 @@ from collections import Counter
 import pytest
 from places import ROOT
 
+from simulator.calibration.operators import TimedOperators
 from simulator.errors import InputError
 from simulator.hardware.operator_times import TensorCores, shipped_operator_rates
 from simulator.models.operators import Operator, product
 from simulator.records import replace
 from simulator.scenario.named_parts import read_gpu
 from simulator.scenario.reading import load
-from simulator.studies.fit.from_iterations import read_measured
-from simulator.studies.fit.tensor_cores import TimedTraining, fit_tensor_cores, read_trainings
+from simulator.studies.fit.tensor_cores import fit_tensor_cores, read_trainings
+from simulator.studies.validate.measured_rows import read_measured
 
 DEVICES = {"gpus/a100-80gb": (0.9, 0.35), "gpus/h100": (0.65, 0.25)}
 EDGE = 250.0
@@ -27,7 +28,7 @@ def made_trainings(noise=()):
         for width in (1024, 1536, 2048, 3072, 4096, 5120):
             attention = Operator("attention", "attention", 1.0, 64, 2048, 1024, 128, attention="flash1")
             operators = Counter({product("p", 8192, width, 4 * width, 2): 96, attention: 100})
-            one = TimedTraining(read_gpu(name), "bf16", f"{name} {width}", operators, 0.01, 1.0)
+            one = TimedOperators(read_gpu(name), "bf16", f"{name} {width}", operators, 0.01, 1.0)
             made.append(replace(one, seconds=one.predicted(known)))
     return [replace(item, seconds=factor * item.seconds) for item, factor in zip(made, noise, strict=False)] or made
 
@@ -51,7 +52,7 @@ def test_attention_of_the_second_generation_is_fitted_after_all_else():
     known = replace(before, tensor_devices={**before.tensor_devices, device: slower})
     for width in (1024, 4096):
         operators = Counter({Operator("attention", "attention", 1.0, 64, 8192, width, 128): 96})
-        one = TimedTraining(read_gpu("gpus/h100-500w"), "bf16", f"variant {width}", operators, 0.01, 1.0)
+        one = TimedOperators(read_gpu("gpus/h100-500w"), "bf16", f"variant {width}", operators, 0.01, 1.0)
         made.append(replace(one, seconds=one.predicted(known)))
     found = fit_tensor_cores(made, shipped_operator_rates(), "made")
     assert found.tensor_devices[device].attention == pytest.approx(0.3, rel=1e-3)
@@ -72,7 +73,7 @@ def test_shipped_rates_are_what_the_validation_rows_give():
         for name in ("8xa100-mpt-fsdp", "h100-mpt-fsdp", "h100-torchtitan-fsdp")
     ]
     shipped = shipped_operator_rates()
-    found = fit_tensor_cores(read_trainings(read_measured(folders).scenarios), shipped, "")
+    found = fit_tensor_cores(read_trainings(read_measured(folders).samples), shipped, "")
     assert found.edge == pytest.approx(shipped.edge, rel=0.01)
     for name, cores in shipped.tensor_devices.items():
         fitted = found.tensor_devices[name]

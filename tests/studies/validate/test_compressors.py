@@ -11,7 +11,7 @@ from scipy.stats import kendalltau
 from simulator.errors import InputError
 from simulator.prediction.run import run
 from simulator.scenario.changes import with_value
-from simulator.studies.fit.from_iterations import read_measured
+from simulator.studies.validate.measured_rows import read_measured
 from simulator.studies.validate.validation import validate
 
 FOLDER = ROOT / "scenarios" / "validation" / "8xv100-grace-methods"
@@ -23,7 +23,7 @@ NAME = re.compile(r"(?P<model>[^,]+), (?P<method>.+), (?P<workers>\d) V100")
 def rows():
     """Seconds measured and predicted by model, method and workers; those of the models that were left out."""
     made = {}
-    for scenario in read_measured([FOLDER / "rows.csv"]).scenarios:
+    for scenario in read_measured([FOLDER / "rows.csv"]).samples:
         model, method, workers = NAME.fullmatch(scenario.name).groups()
         if model in {model for model, _ in GROUPS}:
             assert not scenario.measured.used_in_fit
@@ -90,7 +90,7 @@ def test_rows_replace_keys_of_the_template(tmp_path):
         "template,name,cluster.nodes,measured.iteration_time,note\n"
         'template.yaml,one,1,50 ms,"for people: [, not YAML"\ntemplate.yaml,two,,,\n'
     )
-    first, second = read_measured([table]).scenarios
+    first, second = read_measured([table]).samples
     assert (first.cluster.nodes, first.measured.iteration_time) == (1, 0.05)
     assert (second.cluster.nodes, second.measured.iteration_time) == (2, None)
     assert [row["scenario"] for row in validate([tmp_path]).rows] == ["one"]

@@ -4,14 +4,14 @@ import pytest
 from places import ROOT
 
 from simulator.prediction.run import run
-from simulator.studies.fit.from_iterations import read_measured
+from simulator.studies.validate.measured_rows import read_measured
 
 
 @pytest.fixture(scope="module")
 def rows():
     """Scenario, predicted and measured seconds of every row, by model, bucket and GPUs."""
     made = {}
-    for scenario in read_measured([ROOT / "scenarios" / "validation" / "ddp-v100" / "rows.csv"]).scenarios:
+    for scenario in read_measured([ROOT / "scenarios" / "validation" / "ddp-v100" / "rows.csv"]).samples:
         key = (scenario.workload.name, scenario.scheduler.bucket_size, scenario.cluster.workers)
         made[key] = run(scenario).document["iteration_time_s"], scenario.measured.iteration_time
     return made

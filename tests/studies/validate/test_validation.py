@@ -22,8 +22,7 @@ from simulator.reporting.answers.validated import JudgedSign
 from simulator.reporting.wording.validation_tables import accuracy_markdown
 from simulator.scenario.reading import load
 from simulator.studies.fit.identifiability import refusals
-from simulator.studies.fit.iteration_fit import distinct_scenarios
-from simulator.studies.fit.iteration_model import IterationModel, parse_constants
+from simulator.studies.fit.iteration_model import IterationModel, distinct_scenarios, parse_constants
 from simulator.studies.validate.measured_rows import ITERATION, measured_files, measured_rows
 from simulator.studies.validate.model_error import fit_model_error, model_error_yaml
 from simulator.studies.validate.validation import validate
