@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from simulator.errors import InputError, Problem
 from simulator.models.timeline import BREAKDOWN
@@ -36,6 +36,7 @@ from simulator.studies.compare.verdict_words import (
 from simulator.studies.storage.row_table import row_of
 from simulator.units import show_time
 
+Key = TypeVar("Key")
 _NAMED_PARTS = ("workload", "cluster.gpu", "cluster.network", "cluster.runtime")
 """Parts that are usually exchanged as a whole: more than `_MANY` changes in one of them are listed as one."""
 _MANY = 6
@@ -138,15 +139,18 @@ def _compare_inputs(a: RunOutcome, b: RunOutcome) -> InputChanges:
         for inputs in (a.inputs, b.inputs)
     )
     changes = [
-        InputChange(key, first.get(key), second.get(key), _side(key in first, key in second))
-        for key in dict.fromkeys([*first, *second])
-        if key not in first or key not in second or first[key] != second[key]
+        InputChange(key, one, other, where)
+        for key, one, other, where in _pairs(first, second)
+        if where != "both" or one != other
     ]
     return InputChanges(known=True, unknown=[], changes=changes, told=_group_changes(changes))
 
 
-def _side(in_a: bool, in_b: bool) -> str:
-    return "both" if in_a and in_b else "a" if in_a else "b"
+def _pairs(first: Mapping[Key, Any], second: Mapping[Key, Any]) -> Iterator[tuple[Key, Any, Any, str]]:
+    """Every key of either, its value in both (None where it is missing), and which of them have it."""
+    for key in dict.fromkeys([*first, *second]):
+        where = "both" if key in first and key in second else "a" if key in first else "b"
+        yield key, first.get(key), second.get(key), where
 
 
 def _flatten(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
@@ -182,14 +186,13 @@ def _group_changes(changes: list[InputChange]) -> list[InputChange]:
 def _compare_figures(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[FigurePair]:
     """Every figure of either run, with its group, unit, difference (B - A) and ratio (B / A)."""
     groups = list(dict.fromkeys(_GROUPS.values()))
-    grouped = {key: _GROUPS.get(key.partition(".")[0], "") for key in [*first, *second]}
-    for key in sorted((key for key in grouped if grouped[key]), key=lambda key: groups.index(grouped[key])):
-        a, b = first.get(key), second.get(key)
+    rows = [(_GROUPS[part], *row) for row in _pairs(first, second) if (part := row[0].partition(".")[0]) in _GROUPS]
+    for group, key, a, b, _ in sorted(rows, key=lambda row: groups.index(row[0])):
         if (a is None and b is None) or any(isinstance(value, str | bool) for value in (a, b)):
             continue
         difference = None if a is None or b is None else b - a
         ratio = b / a if a and b is not None else None
-        yield FigurePair(grouped[key], key, _unit(key), a, b, difference, ratio)
+        yield FigurePair(group, key, _unit(key), a, b, difference, ratio)
 
 
 def _unit(key: str) -> str:
@@ -206,13 +209,6 @@ def _compare_evidence(first: list[Basis], second: list[Basis]) -> list[BasisPair
     """Curves, laws and terms that either prediction rests on, and on which side each is used."""
     a, b = ({(item.what, item.id): item for item in side} for side in (first, second))
     return [
-        BasisPair(
-            what=what,
-            id=name,
-            where=_side((what, name) in a, (what, name) in b),
-            held_out_mape=(b | a)[what, name].held_out_mape,
-            in_range_a=a[what, name].in_range if (what, name) in a else None,
-            in_range_b=b[what, name].in_range if (what, name) in b else None,
-        )
-        for what, name in dict.fromkeys([*a, *b])
+        BasisPair(what, name, where, (one or other).held_out_mape, one and one.in_range, other and other.in_range)
+        for (what, name), one, other, where in _pairs(a, b)
     ]
