@@ -24,16 +24,24 @@ MAX_RECORD = 2**20
 _encode = msgspec.json.Encoder().encode  # a third of the time of `json`
 
 
-def row_record(digest: str, row: Mapping[str, Any]) -> bytes:
-    """The record of a point that succeeded. Raises ValueError for inf and NaN, which JSON does not have."""
+class PointOutcome(NamedTuple):
+    """A point's digest, its record for the journal (JSON), and its error, if any."""
+
+    digest: str
+    body: bytes
+    error: str | None
+
+
+def succeeded(digest: str, row: Mapping[str, Any]) -> PointOutcome:
+    """The outcome of a point with a row. Raises ValueError for inf and NaN, which JSON does not have."""
     if not math.isfinite(sum([value for value in row.values() if type(value) is float])):
         raise ValueError(f"a row of finite numbers, got {row}")
-    return b'{"digest": %b, %b%b}' % (_encode(digest), ROW[:-1], _encode(row))
+    return PointOutcome(digest, b'{"digest": %b, %b%b}' % (_encode(digest), ROW[:-1], _encode(row)), None)
 
 
-def error_record(digest: str, error: str | None) -> bytes:
-    """The record of a point that failed."""
-    return b'{"digest": %b, "error": %b}' % (_encode(digest), _encode(error))
+def failed(digest: str, error: str) -> PointOutcome:
+    """The outcome of a point without."""
+    return PointOutcome(digest, b'{"digest": %b, "error": %b}' % (_encode(digest), _encode(error)), error)
 
 
 class PointRecord(Record, forbid_unknown_fields=True):
@@ -125,12 +133,12 @@ class Journal(AbstractContextManager["Journal"]):
         while self.locks:
             os.close(self.locks.pop())
 
-    def add(self, bodies: Sequence[tuple[str, bytes]]) -> None:
-        """Append records, given as digest and JSON, and flush them to the disk.
+    def add(self, outcomes: Sequence[PointOutcome]) -> None:
+        """Append the records of outcomes, and flush them to the disk.
 
         Raises InputError where they cannot be written, as on a full disk.
         """
-        view = memoryview(b"".join(line_of(body) for _, body in bodies))
+        view = memoryview(b"".join(line_of(body) for _, body, _ in outcomes))
         try:
             start = os.lseek(self.file, 0, os.SEEK_END)
             while view:
@@ -140,8 +148,8 @@ class Journal(AbstractContextManager["Journal"]):
             hint = "what was finished before is kept: free some space and run the same command again to continue"
             what = "a file that can be written"
             raise InputError(Problem(str(self.path), what, error.strerror or str(error), hint)) from None
-        for digest, body in bodies:
-            self.records[digest] = _Place(self.file, start + PREFIX, len(body), ROW in body)
+        for digest, body, reason in outcomes:
+            self.records[digest] = _Place(self.file, start + PREFIX, len(body), reason is None)
             start += PREFIX + len(body) + 1
 
     def finished(self, digest: str) -> bool:

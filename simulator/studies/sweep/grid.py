@@ -16,8 +16,9 @@ from pydantic.json_schema import JsonSchemaValue
 from simulator.component import Spec, expected
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.loading.documents import Document, KeyPath, validate_document
+from simulator.loading.replacing import plain_value_at
 from simulator.records import Record, replace
-from simulator.scenario.conditions import is_comparison, matches, number_of, part_of
+from simulator.scenario.conditions import is_comparison, matches, number_of
 from simulator.units import DIMENSIONS
 
 MAX_POINTS = 250_000
@@ -240,8 +241,8 @@ def _left_out(skip: Sequence[Mapping[str, Any]], grid: SweepGrid, document: Docu
                 problems.append(Problem(where, what, f"'{key}'", suggest_nearest(key, axes)))
                 continue
             place, axis = axes[max(within, key=len)]
-            rest = key[len(axis.key) + 1 :].split(".") if key != axis.key else []
-            met = [matches(part_of(value, rest, near), condition) for value in axis.values]
+            rest = key[len(axis.key) + 1 :]
+            met = [matches(plain_value_at(value, rest, near), condition) for value in axis.values]
             match &= np.array(met).reshape([-1 if each == place else 1 for each in range(match.ndim)])
         left_out |= match
     if not problems and left_out.all():

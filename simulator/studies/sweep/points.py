@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import ConfigDict, Field, StrictBool, TypeAdapter, ValidationError, ValidationInfo, field_validator
 from pydantic.json_schema import JsonSchemaValue
@@ -21,7 +21,7 @@ from simulator.scenario.changes import with_value
 from simulator.scenario.conditions import number_of
 from simulator.scenario.scenario import Scenario
 from simulator.sparsifiers.dense import Dense
-from simulator.studies.storage.journal import error_record, row_record
+from simulator.studies.storage.journal import PointOutcome, failed, succeeded
 from simulator.studies.storage.row_table import rows_of
 from simulator.studies.sweep.grid import GridFile, SweepGrid, read_grid
 from simulator.studies.sweep.parts import Parts
@@ -179,14 +179,6 @@ def _cell(value: Any) -> Any:
 _NETWORK = ("cluster.network", "topology", "fidelity")
 
 
-class PointOutcome(NamedTuple):
-    """A point's digest, its record for the journal (JSON), and its error, if any."""
-
-    digest: str
-    body: bytes
-    error: str | None
-
-
 class _PointDocument(Document, kw_only=True):
     """A scenario whose varied keys are written in the sweep file and the others in the base."""
 
@@ -250,17 +242,12 @@ class GridPoints:
                 half = len(numbers) // 2
                 return [*self.evaluate(numbers[:half]), *self.evaluate(numbers[half:])]
             return [self.failure(numbers[0], f"{type(error).__name__}: {error}")]
-        return [
-            self.failure(number, one_line(row))
-            if isinstance(row, InputError)
-            else PointOutcome(digest := self.identity(scenario), row_record(digest, row), None)
-            for number, scenario, row in zip(numbers, scenarios, rows, strict=True)
-        ]
+        pairs = zip(map(self.identity, scenarios), rows, strict=True)
+        return [failed(i, one_line(row)) if isinstance(row, InputError) else succeeded(i, row) for i, row in pairs]
 
     def failure(self, number: int, message: str) -> PointOutcome:
         """The outcome of a point that could not be evaluated."""
-        digest = self.identity(self.scenario(number))
-        return PointOutcome(digest, error_record(digest, message), message)
+        return failed(self.identity(self.scenario(number)), message)
 
     def identity(self, scenario: Scenario) -> str:
         """What the row of a scenario is stored under: its digest, and what this sweep wants beyond a prediction."""

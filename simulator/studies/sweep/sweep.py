@@ -47,9 +47,9 @@ from simulator.records import replace
 from simulator.reporting.wording.blocks import method_name
 from simulator.scenario.versions import versions
 from simulator.studies.processes.executors import Batches, Evaluation, count_processes, run_locally
-from simulator.studies.storage.journal import Journal
+from simulator.studies.storage.journal import Journal, PointOutcome
 from simulator.studies.storage.row_table import Table, frame_of, table_of, write_table
-from simulator.studies.sweep.points import GridPoints, PointOutcome, Shard, SweepPlan, plain_digest, plan_sweep
+from simulator.studies.sweep.points import GridPoints, Shard, SweepPlan, plain_digest, plan_sweep
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -177,7 +177,7 @@ def _keep(
     for number, outcome in found.items():
         if outcome.digest != plan.digests[number]:
             raise SparsimError(f"point {number} was evaluated by another version of sparsim")
-    journal.add([(outcome.digest, outcome.body) for outcome in found.values()])
+    journal.add([*found.values()])
     return [outcome.error for outcome in found.values() if outcome.error is not None]
 
 
