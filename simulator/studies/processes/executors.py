@@ -53,14 +53,14 @@ Batches = Generator[list[Evaluation[Result]], None, None]
 """Outcomes of points, in batches as they are finished. Closing the iterator stops everything."""
 
 
-class ChunkQueue:
+class ChunkQueue(Generic[Result]):
     """Points still to be evaluated, handed out in chunks of whole groups that become smaller towards the end."""
 
     def __init__(self, groups: Sequence[Sequence[int]]) -> None:
         self.groups = deque(list(group) for group in groups)
         self.left = sum(len(group) for group in groups)
         self.alone: deque[int] = deque()
-        self.tries: dict[int, int] = {}
+        self.tried = set[int]()
 
     def __bool__(self) -> bool:
         return bool(self.left)
@@ -82,20 +82,17 @@ class ChunkQueue:
         self.left -= len(chunk)
         return chunk
 
-    def put_back(self, numbers: Sequence[int]) -> list[int]:
+    def put_back(self, numbers: Sequence[int], why: str) -> list[Evaluation[Result]]:
         """Put back the points of a process that died, each to be tried once more and alone.
 
-        Returns those that were alone and tried before: they are given up.
+        Returns the one that was alone and tried before: it is given up, and `why`.
         """
-        given_up = []
-        for number in numbers:
-            if len(numbers) == 1 and self.tries.get(number):
-                given_up.append(number)
-            else:
-                self.tries[number] = 1
-                self.alone.append(number)
-                self.left += 1
-        return given_up
+        if len(numbers) == 1 and numbers[0] in self.tried:
+            return [Evaluation(numbers[0], None, why)]
+        self.tried.update(numbers)
+        self.alone += numbers
+        self.left += len(numbers)
+        return []
 
 
 class InBatches(Generic[Result]):
@@ -202,7 +199,7 @@ def run_locally(
     if processes == 1:
         yield from InBatches(function).evaluate([number for group in groups for number in group])
         return
-    queue = ChunkQueue(groups)
+    queue = ChunkQueue[Result](groups)
     blob = None if can_fork() else pickle.dumps(function, protocol=pickle.HIGHEST_PROTOCOL)
     never_started = 0
     team = [_Worker(function, blob) for _ in range(min(processes, queue.left))]
@@ -217,8 +214,8 @@ def run_locally(
                     finished = worker.receive()
                 except EOFError:
                     team.remove(worker)
-                    how, given_up = worker.stop(), queue.put_back(worker.points)
-                    finished = [Evaluation(number, None, f"{_DIED} ({how})") for number in given_up]
+                    how = worker.stop()
+                    finished = queue.put_back(worker.points, f"{_DIED} ({how})")
                     never_started += not worker.started
                     if never_started > processes:
                         raise SparsimError(f"new processes end at once ({how}): {_GUARD}") from None

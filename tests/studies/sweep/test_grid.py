@@ -111,7 +111,7 @@ ERRORS = {
         "<tmp>:5:3: topology: expected a kind of topology, got rng: did you mean 'ring'?",
     ),
     "a key that no kind has": (
-        BASE + "vary:\n  sparsifier: [{kind: topk, density: 0.1}]\n  sparsifier.densty: [0.1]\n",
+        BASE + "vary:\n  sparsifier: [dense, {kind: topk, density: 0.1}, signsgd]\n  sparsifier.densty: [0.1]\n",
         "<tmp>:10:3: sparsifier.densty: expected a known key, got 'densty': did you mean 'density'?",
     ),
     "a key that is not there": (
