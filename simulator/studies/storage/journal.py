@@ -55,39 +55,33 @@ class PointRecord(Record, forbid_unknown_fields=True):
     error: str | None = None
 
 
-def read_record(body: bytes) -> PointRecord | None:
-    """A record of the form that this program writes; None for anything else."""
+def line_of(body: bytes) -> bytes:
+    """A record as a line of the journal: its CRC-32 stands before its JSON."""
+    return b"%08x %b\n" % (zlib.crc32(body), body)
+
+
+def read_record(line: bytes) -> PointRecord | None:
+    """The record of a line of the form that this program writes; None for anything else."""
+    body = line[PREFIX:-1]
     try:
         record = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    if (record.row is None) == (record.error is None) or (record.row is not None) != (ROW in body):
-        return None
     row = record.row
+    if line_of(body) != line or (row is None) == (record.error is None) or (row is not None) != (ROW in body):
+        return None
     if row is not None and ("error" in row or row.get("digest", record.digest) != record.digest.partition("+")[0]):
         return None
     return record
 
 
 _decode = msgspec.json.Decoder(PointRecord).decode
-
-
-def line_of(body: bytes) -> bytes:
-    """A record as a line of the journal."""
-    return checksum(body) + body + b"\n"
-
-
-def checksum(body: bytes) -> bytes:
-    """The CRC-32 before a record's JSON."""
-    return b"%08x " % zlib.crc32(body)
-
-
 MAX_COLUMNS = 2000
 """Columns that all records together may have."""
 
 
 class _Place(NamedTuple):
-    """Position of a record: file handle, first byte and length of its JSON; and whether the point succeeded."""
+    """Position of a record: file handle, first byte and length of its line; and whether the point succeeded."""
 
     file: int
     start: int
@@ -149,7 +143,7 @@ class Journal(AbstractContextManager["Journal"]):
             what = "a file that can be written"
             raise InputError(Problem(str(self.path), what, error.strerror or str(error), hint)) from None
         for digest, body, reason in outcomes:
-            self.records[digest] = _Place(self.file, start + PREFIX, len(body), reason is None)
+            self.records[digest] = _Place(self.file, start, PREFIX + len(body) + 1, reason is None)
             start += PREFIX + len(body) + 1
 
     def finished(self, digest: str) -> bool:
@@ -160,13 +154,12 @@ class Journal(AbstractContextManager["Journal"]):
     def record(self, digest: str) -> PointRecord:
         """The record of a point, which has one. Raises InputError where the file was changed meanwhile."""
         place = self.records[digest]
-        line = os.pread(place.file, PREFIX + place.size, place.start - PREFIX)
-        body = line[PREFIX:]
-        if line[:PREFIX] != checksum(body):
+        record = read_record(os.pread(place.file, place.size, place.start))
+        if record is None:
             what = "the same records as at the start of the sweep"
             hint = "the file was changed meanwhile; run the same command again to compute what is missing"
             raise InputError(Problem(str(self.folder), what, "others", hint))
-        return _decode(body)
+        return record
 
     def _read(self) -> None:
         """Read every journal of the folder, its own last, and cut an incomplete line off the end of its own."""
@@ -187,7 +180,7 @@ class Journal(AbstractContextManager["Journal"]):
                 if not line.endswith(b"\n") and len(line) < MAX_RECORD:
                     break  # incomplete, or being written by another shard
                 if line != b"\n":
-                    self._keep(line.rstrip(b"\n"), handle, start)
+                    self._keep(line, handle, start)
                 start += len(line)
                 if line.endswith(b"\n"):
                     whole = start
@@ -195,15 +188,14 @@ class Journal(AbstractContextManager["Journal"]):
 
     def _keep(self, line: bytes, handle: int, start: int) -> None:
         """Keep the position of one record, if it is complete and has the form that this program writes."""
-        body = line[PREFIX:]
-        record = read_record(body) if line[:PREFIX] == checksum(body) else None
+        record = read_record(line)
         columns = set() if record is None else self.columns.union(record.row or ())
         if record is None or len(columns) > MAX_COLUMNS:
             self.damaged += 1
             return
         self.columns = columns
         if record.row is not None or not self.finished(record.digest):
-            self.records[record.digest] = _Place(handle, start + PREFIX, len(body), record.row is not None)
+            self.records[record.digest] = _Place(handle, start, len(line), record.row is not None)
 
     def _lock(self, name: str, shared: bool) -> None:
         """Take a lock that ends with the process. Raises InputError where another process has it."""
