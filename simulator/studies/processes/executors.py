@@ -26,9 +26,8 @@ from simulator.errors import InputError, Problem, SparsimError, format_value
 from simulator.progress import Watch
 
 BATCH_SECONDS = 0.25
-"""How long a finished point may wait for others before it is handed over."""
-_CALL_SECONDS = BATCH_SECONDS
-"""How long one evaluation of several points together may take before fewer are taken together."""
+"""How long a finished point may wait for others before it is handed over, and an evaluation of several points together
+may take before fewer are taken together."""
 _GROWTH = 2
 MAX_CHUNK = 512
 _CHUNKS_LEFT = 3
@@ -112,7 +111,7 @@ class InBatches(Generic[Result]):
             batch += [Evaluation(*pair) for pair in zip(some, self.function(some), strict=True)]
             now = time.monotonic()
             start += len(some)
-            if now - began > _CALL_SECONDS:
+            if now - began > BATCH_SECONDS:
                 self.together = max(1, len(some) // _GROWTH)
             elif len(some) == self.together:
                 self.together = min(_GROWTH * self.together, MAX_CHUNK)
@@ -164,16 +163,13 @@ class _Worker(Generic[Result]):
             self.connection.send(chunk)
 
     def receive(self) -> list[Evaluation[Result]]:
-        """The outcomes that it has finished. Raises EOFError where it has died."""
+        """The outcomes of its next points; none where it waits for points. Raises EOFError where it has died."""
         try:
-            message: list[Evaluation[Result]] | None = self.connection.recv()
+            message: list[Evaluation[Result]] = self.connection.recv()
         except (OSError, pickle.UnpicklingError):
             raise EOFError from None
-        if message is None:
-            self.started = self.idle = True
-            return []
-        done = {outcome.number for outcome in message}
-        self.points = [number for number in self.points if number not in done]
+        self.started, self.idle = True, not message
+        self.points = self.points[len(message) :]
         return message
 
     def stop(self) -> str:
@@ -258,11 +254,11 @@ def _serve(connection: Connection, function: Function[int, Any] | None) -> None:
             _let_go_of_files(connection.fileno())
             gc.freeze()  # what is shared with the process that was copied is not touched
         in_batches = InBatches[Any](function)
-        connection.send(None)
+        connection.send([])
         while True:
             for batch in in_batches.evaluate(connection.recv()):
                 connection.send(batch)
-            connection.send(None)
+            connection.send([])
 
 
 def count_processes(processes: int | None, items: int | None = None) -> int:

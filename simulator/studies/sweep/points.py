@@ -140,15 +140,6 @@ def _without_intervals(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name.partition(".")[0] not in _FROM_INTERVALS}
 
 
-def plain_digest(identity: str) -> str:
-    """The digest of a point's scenario, from what its row is stored under.
-
-    >>> plain_digest("0a1b+full+verdicts"), plain_digest("0a1b")
-    ('0a1b', '0a1b')
-    """
-    return identity.partition("+")[0]
-
-
 Quantity = tuple[Any, str]
 """A number in SI and its unit."""
 

@@ -49,7 +49,7 @@ from simulator.scenario.versions import versions
 from simulator.studies.processes.executors import Batches, Evaluation, count_processes, run_locally
 from simulator.studies.storage.journal import Journal, PointOutcome
 from simulator.studies.storage.row_table import Table, frame_of, table_of, write_table
-from simulator.studies.sweep.points import GridPoints, Shard, SweepPlan, plain_digest, plan_sweep
+from simulator.studies.sweep.points import GridPoints, Shard, SweepPlan, plan_sweep
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -197,7 +197,7 @@ def _row(number: int, plan: SweepPlan, journal: Journal) -> Mapping[str, Any]:
         return {"digest": None, "error": plan.broken[number]}
     digest = plan.digests[number]
     record = journal.record(digest)
-    return record.row or {"digest": plain_digest(digest), "error": record.error}
+    return record.row or {"digest": digest.partition("+")[0], "error": record.error}  # without what its row holds
 
 
 def _open_sweep(source: str | Path | Mapping[str, Any] | Document) -> tuple[Document, Path]:
