@@ -17,7 +17,7 @@ from simulator.reporting.answers.compared import VersionChange
 from simulator.scenario.reading import load
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 _ACCEPTED = "a scenario, a file of `sparsim run --json`, or a folder of `sparsim run --out` or `sparsim sweep --out`"
 
@@ -33,10 +33,10 @@ class RunOutcome(Record):
 
 @dataclass(frozen=True, slots=True)
 class SweepOutcome:
-    """A sweep: a table with one row per point, the varied keys (columns), and its manifest."""
+    """A sweep: the row of each point by column (None where a cell is empty), the varied keys, and its manifest."""
 
     place: str
-    table: pd.DataFrame
+    rows: list[dict[str, Any]]
     keys: tuple[str, ...]
     manifest: Mapping[str, Any]
 
@@ -89,4 +89,5 @@ def _read_sweep(place: str, folder: Path) -> SweepOutcome:
     if not {"digest", "error"} <= set(columns):  # a sweep whose points all failed has no other columns
         raise InputError(Problem(str(path), "results of `sparsim sweep`", f"columns {format_value(columns)}"))
     about, keys = read_json(read_text(manifest), str(manifest)), tuple(columns[: columns.index("digest")])
-    return SweepOutcome(place, check_table(table, str(path)), keys, about)
+    table = check_table(table, str(path)).astype(object)
+    return SweepOutcome(place, table.where(table.notna(), None).to_dict("records"), keys, about)

@@ -26,6 +26,7 @@ from simulator.reporting.answers.compared import (
 )
 from simulator.scenario.scenario import NOTES
 from simulator.studies.compare.outcomes import RunOutcome, SweepOutcome, changed_versions, open_outcome
+from simulator.studies.compare.sweep_differences import compare_sweeps
 from simulator.studies.compare.verdict_words import (
     TWO_RUNS,
     describe_change,
@@ -69,8 +70,6 @@ def compare_outcomes(
     if isinstance(first, RunOutcome) and isinstance(second, RunOutcome):
         return compare_runs(first, second)
     if isinstance(first, SweepOutcome) and isinstance(second, SweepOutcome):
-        from simulator.studies.compare.sweep_differences import compare_sweeps  # pandas is imported for sweeps only
-
         return compare_sweeps(first, second)
     run, sweep = (a, b) if isinstance(first, RunOutcome) else (b, a)
     raise InputError(Problem("compare", "two runs or two sweeps", f"the run {run} and the sweep {sweep}"))
