@@ -1,18 +1,22 @@
-"""What differs between two results: of runs inputs, every figure, evidence, warnings and versions."""
+"""What differs between two results, stored or run: of runs inputs, every figure, evidence, warnings and versions."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 from simulator.errors import InputError, Problem
+from simulator.loading.documents import read_document, read_text
 from simulator.models.timeline import BREAKDOWN
 from simulator.prediction.doubts.spread import compare_spreads
 from simulator.prediction.doubts.verdict import verdict_fields
 from simulator.prediction.result import RunResult
 from simulator.prediction.result_parts import Basis
-from simulator.records import replace
+from simulator.prediction.run import Prediction, run, with_responses
+from simulator.prediction.run_files import read_json, read_result
+from simulator.records import Record, replace
 from simulator.reporting.answers.compared import (
     BasisPair,
     FidelityPair,
@@ -24,9 +28,9 @@ from simulator.reporting.answers.compared import (
     SweepDifferences,
     WarningSides,
 )
+from simulator.scenario.reading import load
 from simulator.scenario.scenario import NOTES
-from simulator.studies.compare.outcomes import RunOutcome, SweepOutcome, changed_versions, open_outcome
-from simulator.studies.compare.sweep_differences import compare_sweeps
+from simulator.studies.compare.sweep_differences import SweepOutcome, changed_versions, compare_sweeps, read_sweep
 from simulator.studies.compare.verdict_words import (
     TWO_RUNS,
     describe_change,
@@ -59,6 +63,15 @@ _GROUPS = {
 }
 
 
+class RunOutcome(Record):
+    """One run: its result, the resolved scenario where it is known, and the prediction if it was run here."""
+
+    place: str
+    result: RunResult
+    inputs: Mapping[str, Any] | None
+    prediction: Prediction | None = None
+
+
 def compare_outcomes(
     a: str, b: str, overrides_a: tuple[str, ...] = (), overrides_b: tuple[str, ...] = ()
 ) -> RunDifferences | SweepDifferences:
@@ -71,8 +84,39 @@ def compare_outcomes(
         return compare_runs(first, second)
     if isinstance(first, SweepOutcome) and isinstance(second, SweepOutcome):
         return compare_sweeps(first, second)
-    run, sweep = (a, b) if isinstance(first, RunOutcome) else (b, a)
-    raise InputError(Problem("compare", "two runs or two sweeps", f"the run {run} and the sweep {sweep}"))
+    one, other = (a, b) if isinstance(first, RunOutcome) else (b, a)
+    raise InputError(Problem("compare", "two runs or two sweeps", f"the run {one} and the sweep {other}"))
+
+
+def open_outcome(place: str, overrides: tuple[str, ...] = ()) -> RunOutcome | SweepOutcome:
+    """Read a folder or a JSON file, or run a scenario with `overrides`.
+
+    Raises InputError for anything else, and for `overrides` of a stored result.
+    """
+    path = Path(place)
+    stored = path.is_dir() or (path.suffix == ".json" and path.is_file())
+    if stored and overrides:
+        hint = "a stored result cannot be changed; give the scenario instead"
+        raise InputError(Problem(place, "a scenario where keys are set", "a stored result", hint))
+    if path.is_dir() and (path / "result.json").is_file():
+        inputs = path / "scenario.yaml"
+        known = read_document(inputs).mapping("a scenario: a mapping") if inputs.is_file() else None
+        return RunOutcome(place, _read_result(path / "result.json"), known)
+    if path.is_dir():
+        return read_sweep(path, place)
+    if stored:
+        return RunOutcome(place, _read_result(path), None)
+    scenario = load(place, overrides)
+    options = "".join(f" --set {item}" for item in overrides)
+    prediction = with_responses(run(scenario))
+    return RunOutcome(place + options, prediction.result, scenario.resolved(), prediction)
+
+
+def _read_result(path: Path) -> RunResult:
+    document = read_json(read_text(path), str(path))
+    if not isinstance(document, dict) or "breakdown_s" not in document:
+        raise InputError(Problem(str(path), "a result of `sparsim run`", "another JSON document"))
+    return read_result(document, str(path))
 
 
 def compare_runs(a: RunOutcome, b: RunOutcome) -> RunDifferences:

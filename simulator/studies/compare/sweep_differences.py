@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from simulator.errors import InputError, Problem
+from simulator.errors import InputError, Problem, format_value
+from simulator.loading.documents import read_text
 from simulator.models.timeline import BREAKDOWN
-from simulator.records import replace
+from simulator.prediction.run_files import check_table, read_json, read_parquet
+from simulator.records import Record, replace
 from simulator.reporting.answers.compared import (
     PointCounts,
     PointPair,
@@ -19,8 +23,8 @@ from simulator.reporting.answers.compared import (
     TermChange,
     ValuesOfOne,
     Varied,
+    VersionChange,
 )
-from simulator.studies.compare.outcomes import SweepOutcome, changed_versions
 from simulator.studies.compare.verdict_words import is_alike
 from simulator.units import count_of, join_words
 
@@ -28,6 +32,34 @@ _DIGITS = 12
 Key = tuple[Any, ...]
 Row = dict[str, Any]
 """A row of a table."""
+
+
+_ACCEPTED = "a scenario, a file of `sparsim run --json`, or a folder of `sparsim run --out` or `sparsim sweep --out`"
+
+
+class SweepOutcome(Record):
+    """A sweep: the row of each point by column (None where a cell is empty), the varied keys, and its manifest."""
+
+    place: str
+    rows: list[Row]
+    keys: tuple[str, ...]
+    manifest: Mapping[str, Any]
+
+
+def read_sweep(folder: Path, place: str) -> SweepOutcome:
+    """The sweep that is stored in a folder. Raises InputError where there is none."""
+    path, manifest = folder / "results.parquet", folder / "manifest.json"
+    if not path.is_file():
+        parts = any(folder.glob("results-*.parquet"))
+        hint = "these are shards: run the same sweep without --shard to join them" if parts else ""
+        raise InputError(Problem(place, _ACCEPTED, "a folder with neither result.json nor results.parquet", hint))
+    table = read_parquet(path)
+    columns = list(table.columns)
+    if not {"digest", "error"} <= set(columns):  # a sweep whose points all failed has no other columns
+        raise InputError(Problem(str(path), "results of `sparsim sweep`", f"columns {format_value(columns)}"))
+    about, keys = read_json(read_text(manifest), str(manifest)), tuple(columns[: columns.index("digest")])
+    table = check_table(table, str(path)).astype(object)
+    return SweepOutcome(place, table.where(table.notna(), None).to_dict("records"), keys, about)
 
 
 def compare_sweeps(a: SweepOutcome, b: SweepOutcome) -> SweepDifferences:
@@ -188,3 +220,9 @@ def _answer(summary: PointCounts) -> str:
         f"{text} B takes {summary.ratio_mean:.3g} times as long as A on the (geometric) mean, "
         f"from {summary.ratio_min:.3g} to {summary.ratio_max:.3g} times."
     )
+
+
+def changed_versions(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[VersionChange]:
+    """Software whose version differs."""
+    names = sorted({*first, *second})
+    return [VersionChange(n, first.get(n), second.get(n)) for n in names if first.get(n) != second.get(n)]
