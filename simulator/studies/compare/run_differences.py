@@ -16,7 +16,7 @@ from simulator.prediction.result import RunResult
 from simulator.prediction.result_parts import Basis
 from simulator.prediction.run import Prediction, run, with_responses
 from simulator.prediction.run_files import read_json, read_result
-from simulator.records import Record, replace
+from simulator.records import Record
 from simulator.reporting.answers.compared import (
     BasisPair,
     FidelityPair,
@@ -137,7 +137,7 @@ def compare_runs(a: RunOutcome, b: RunOutcome) -> RunDifferences:
     answer = _describe_failures(one, other) + answer[0].upper() + answer[1:]
     (low, high), (other_low, other_high) = one.interval, other.interval
     warnings, others = one.warning_texts, other.warning_texts
-    made = RunDifferences(
+    return RunDifferences(
         compared="runs",
         a=Side(a.place, one.name, one.digest),
         b=Side(b.place, other.name, other.digest),
@@ -154,8 +154,9 @@ def compare_runs(a: RunOutcome, b: RunOutcome) -> RunDifferences:
             only_b=[item for item in others if item not in warnings],
         ),
         versions=changed_versions(one.versions, other.versions),
+        speed_up=None if verdict is None else verdict.value,
+        **verdict_fields(verdict),
     )
-    return made if verdict is None else replace(made, speed_up=verdict.value, **verdict_fields(verdict))
 
 
 def _describe_failures(one: RunResult, other: RunResult) -> str:

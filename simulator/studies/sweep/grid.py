@@ -149,7 +149,7 @@ class Axis(Record):
         return tuple(self.key.split("."))
 
 
-class SweepGrid(Record, dict=True):
+class SweepGrid(Record):
     """All combinations of the entries of the dimensions; a dimension is a varied key or a group of keys under `zip`.
 
     Points are numbered from 0, the last dimension changes fastest; `left_out` (size,) marks the skipped ones.
@@ -157,13 +157,6 @@ class SweepGrid(Record, dict=True):
 
     dimensions: tuple[tuple[Axis, ...], ...]
     left_out: np.ndarray
-
-    @cached_property
-    def steps(self) -> tuple[tuple[int, int], ...]:
-        """Of each axis: by how many points its value changes, and how many values there are."""
-        shape = self.shape
-        each = [(math.prod(shape[place + 1 :]), size) for place, size in enumerate(shape)]
-        return tuple(step for step, dimension in zip(each, self.dimensions, strict=True) for _ in dimension)
 
     @property
     def axes(self) -> tuple[Axis, ...]:
@@ -181,7 +174,8 @@ class SweepGrid(Record, dict=True):
 
     def choice(self, number: int) -> tuple[int, ...]:
         """Which of its values each axis takes at a point."""
-        return tuple([number // step % size for step, size in self.steps])
+        entries = np.unravel_index(number, self.shape)
+        return tuple([int(entry) for entry, axes in zip(entries, self.dimensions, strict=True) for _ in axes])
 
 
 def read_grid(document: Document, near: Path, kind: type[GridFile] = GridFile) -> SweepGrid:
