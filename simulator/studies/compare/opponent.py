@@ -32,8 +32,7 @@ from simulator.studies.compare.verdict_words import (
     describe_verdict,
     is_about_paying,
 )
-from simulator.studies.variants.changes import with_good_implementation
-from simulator.studies.variants.crossing import evaluate
+from simulator.studies.variants.crossing import evaluate, with_good_implementation
 from simulator.studies.variants.names import combination_name, schedule_name, settings_of, topology_name
 from simulator.topologies.base import Topology
 
