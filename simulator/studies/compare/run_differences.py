@@ -94,29 +94,22 @@ def open_outcome(place: str, overrides: tuple[str, ...] = ()) -> RunOutcome | Sw
     Raises InputError for anything else, and for `overrides` of a stored result.
     """
     path = Path(place)
-    stored = path.is_dir() or (path.suffix == ".json" and path.is_file())
-    if stored and overrides:
+    if not path.is_dir() and not (path.suffix == ".json" and path.is_file()):
+        scenario = load(place, overrides)
+        options = "".join(f" --set {item}" for item in overrides)
+        prediction = with_responses(run(scenario))
+        return RunOutcome(place + options, prediction.result, scenario.resolved(), prediction)
+    if overrides:
         hint = "a stored result cannot be changed; give the scenario instead"
         raise InputError(Problem(place, "a scenario where keys are set", "a stored result", hint))
-    if path.is_dir() and (path / "result.json").is_file():
-        inputs = path / "scenario.yaml"
-        known = read_document(inputs).mapping("a scenario: a mapping") if inputs.is_file() else None
-        return RunOutcome(place, _read_result(path / "result.json"), known)
-    if path.is_dir():
+    stored, inputs = path / "result.json" if path.is_dir() else path, path / "scenario.yaml"
+    if not stored.is_file():
         return read_sweep(path, place)
-    if stored:
-        return RunOutcome(place, _read_result(path), None)
-    scenario = load(place, overrides)
-    options = "".join(f" --set {item}" for item in overrides)
-    prediction = with_responses(run(scenario))
-    return RunOutcome(place + options, prediction.result, scenario.resolved(), prediction)
-
-
-def _read_result(path: Path) -> RunResult:
-    document = read_json(read_text(path), str(path))
+    document = read_json(read_text(stored), str(stored))
     if not isinstance(document, dict) or "breakdown_s" not in document:
-        raise InputError(Problem(str(path), "a result of `sparsim run`", "another JSON document"))
-    return read_result(document, str(path))
+        raise InputError(Problem(str(stored), "a result of `sparsim run`", "another JSON document"))
+    known = read_document(inputs).mapping("a scenario: a mapping") if inputs.is_file() else None
+    return RunOutcome(place, read_result(document, str(stored)), known)
 
 
 def compare_runs(a: RunOutcome, b: RunOutcome) -> RunDifferences:

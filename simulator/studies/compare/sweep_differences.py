@@ -167,7 +167,7 @@ def _compare_point(key: Varied, a: Row, b: Row) -> tuple[PointPair, dict[str, fl
 
 
 def _term(row: Row, term: str) -> float:
-    return float(row.get(f"breakdown_s.{term}", 0.0))
+    return row.get(f"breakdown_s.{term}") or 0.0
 
 
 def _compare_values(a: SweepOutcome, b: SweepOutcome, keys: tuple[str, ...]) -> list[ValuesOfOne]:
