@@ -41,7 +41,7 @@ class DaskExecutor:
         Raises InputError where no scheduler answers, SparsimError where the connection to it is lost.
         """
         queue = ChunkQueue[Result](groups)
-        if not queue:
+        if not queue.left:
             return
         blob = zlib.compress(pickle.dumps(function, protocol=pickle.HIGHEST_PROTOCOL))
         with self._client() as client:
@@ -53,7 +53,7 @@ class DaskExecutor:
                     threads = max(1, sum(client.nthreads().values()))
                 except OSError:
                     raise self._lost() from None
-                while queue and len(sent) < _WAITING * threads:
+                while queue.left and len(sent) < _WAITING * threads:
                     chunk = queue.take(threads)
                     future = client.submit(evaluate_chunk, blob, chunk, pure=False)
                     sent[future] = chunk

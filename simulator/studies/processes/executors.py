@@ -61,9 +61,6 @@ class ChunkQueue(Generic[Result]):
         self.alone: deque[int] = deque()
         self.tried = set[int]()
 
-    def __bool__(self) -> bool:
-        return bool(self.left)
-
     def take(self, processes: int) -> list[int]:
         """The next chunk for one of so many processes; points that are tried again are chunks of their own."""
         if self.alone:
@@ -200,9 +197,9 @@ def run_locally(
     never_started = 0
     team = [_Worker(function, blob) for _ in range(min(processes, queue.left))]
     try:
-        while queue or any(worker.points for worker in team):
+        while queue.left or any(worker.points for worker in team):
             for worker in team:
-                if worker.idle and queue:
+                if worker.idle and queue.left:
                     worker.send(queue.take(len(team)))
             ready = wait([worker.connection for worker in team])
             for worker in [item for item in team if item.connection in ready]:
@@ -215,7 +212,7 @@ def run_locally(
                     never_started += not worker.started
                     if never_started > processes:
                         raise SparsimError(f"new processes end at once ({how}): {_GUARD}") from None
-                    if queue:
+                    if queue.left:
                         team.append(_Worker(function, blob))
                 if finished:
                     yield finished

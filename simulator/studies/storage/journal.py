@@ -6,7 +6,7 @@ import math
 import os
 import zlib
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -97,35 +97,27 @@ class Journal(AbstractContextManager["Journal"]):
     """
 
     def __init__(self, folder: Path, part: str = "") -> None:
-        self.folder, self.part = folder, part
-        self.path = folder / f"points{part}.jsonl"
+        self.folder, self.path = folder, folder / f"points{part}.jsonl"
         self.records: dict[str, _Place] = {}
         self.damaged = 0
         self.columns: set[str] = set()
-        self.locks: list[int] = []
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._lock("sweep.lock", shared=bool(part))
-            if part:
-                self._lock(f"sweep{part}.lock", shared=False)
-            self.file = _open_file(self.path, os.O_APPEND)
-            self.locks.append(self.file)
-            self._read()
-        except OSError as error:
-            self.close()
-            what = "a folder that can be written"
-            raise InputError(Problem(str(folder), what, error.strerror or str(error))) from None
-        except BaseException:
-            self.close()
-            raise
+        with ExitStack() as opened:  # nothing stays open, or locked, if anything fails
+            self.opened = opened
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                self._lock("sweep.lock", shared=bool(part))
+                if part:
+                    self._lock(f"sweep{part}.lock", shared=False)
+                self.file = self._open(self.path, os.O_APPEND)
+                self._read()
+            except OSError as error:
+                what = "a folder that can be written"
+                raise InputError(Problem(str(folder), what, error.strerror or str(error))) from None
+            self.opened = opened.pop_all()
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
         """Close the files and unlock the folder."""
-        while self.locks:
-            os.close(self.locks.pop())
+        self.opened.close()
 
     def add(self, outcomes: Sequence[PointOutcome]) -> None:
         """Append the records of outcomes, and flush them to the disk.
@@ -165,8 +157,7 @@ class Journal(AbstractContextManager["Journal"]):
         """Read every journal of the folder, its own last, and cut an incomplete line off the end of its own."""
         for path in sorted(self.folder.glob("points*.jsonl")):
             if path != self.path:
-                self.locks.append(_open_file(path, writes=False))
-                self._read_file(self.locks[-1])
+                self._read_file(self._open(path, writes=False))
         whole = self._read_file(self.file)
         if whole < os.fstat(self.file).st_size:
             os.ftruncate(self.file, whole)
@@ -200,8 +191,7 @@ class Journal(AbstractContextManager["Journal"]):
     def _lock(self, name: str, shared: bool) -> None:
         """Take a lock that ends with the process. Raises InputError where another process has it."""
         path = self.folder / name
-        handle = _open_file(path)
-        self.locks.append(handle)
+        handle = self._open(path)
         import fcntl
 
         try:
@@ -214,16 +204,17 @@ class Journal(AbstractContextManager["Journal"]):
         os.ftruncate(handle, 0)
         os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
 
+    def _open(self, path: Path, flags: int = 0, writes: bool = True) -> int:
+        """A file of the folder, created where there is none that is to be written.
 
-def _open_file(path: Path, flags: int = 0, writes: bool = True) -> int:
-    """A file of the folder, created where there is none that is to be written.
-
-    Raises InputError for a link, since its target would be written to, and for what is no file, such as a pipe, which
-    would be waited for.
-    """
-    if writes and path.is_symlink():
-        raise InputError(Problem(str(path), "a file of this folder", "a link to elsewhere", "remove it"))
-    if path.exists() and not path.is_file():
-        raise InputError(Problem(str(path), "a file", "a folder, a device or a pipe", "remove it"))
-    access = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW if writes else os.O_RDONLY
-    return os.open(path, access | os.O_CLOEXEC | os.O_NONBLOCK | flags, 0o644)
+        Raises InputError for a link, since its target would be written to, and for what is no file, such as a pipe,
+        which would be waited for.
+        """
+        if writes and path.is_symlink():
+            raise InputError(Problem(str(path), "a file of this folder", "a link to elsewhere", "remove it"))
+        if path.exists() and not path.is_file():
+            raise InputError(Problem(str(path), "a file", "a folder, a device or a pipe", "remove it"))
+        access = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW if writes else os.O_RDONLY
+        handle = os.open(path, access | os.O_CLOEXEC | os.O_NONBLOCK | flags, 0o644)
+        self.opened.callback(os.close, handle)
+        return handle

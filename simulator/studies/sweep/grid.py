@@ -180,7 +180,6 @@ class SweepGrid(Record):
 
 def read_grid(document: Document, near: Path, kind: type[GridFile] = GridFile) -> SweepGrid:
     """The grid of a file of this kind. Raises InputError with every problem found, each with its place."""
-    document.mapping("a sweep: a mapping")
     file = validate_document(kind.model_validate, document, near)
     dimensions = _read_dimensions(file, document)
     grid = SweepGrid(dimensions, np.zeros(math.prod(len(axes[0].values) for axes in dimensions), dtype=bool))

@@ -88,10 +88,9 @@ def sweep(
     retry_failed: bool = False,
 ) -> pd.DataFrame:
     """Evaluate a sweep file, or a mapping of that form; one row per point, in SI. Raises InputError for bad input."""
-    if out is not None:
-        return run_sweep(source, Path(out), workers=workers, retry_failed=retry_failed, few=FEW).table
     with tempfile.TemporaryDirectory() as folder:
-        return run_sweep(source, Path(folder), workers=workers, few=FEW).table
+        place = Path(folder if out is None else out)
+        return run_sweep(source, place, workers=workers, retry_failed=retry_failed, few=FEW).table
 
 
 def run_sweep(
@@ -215,7 +214,7 @@ def _with_base(document: Document, base: str | Path) -> Document:
     """The sweep with another base, whose method joins those that vary. Raises InputError where no scenario has that
     name."""
     found = named_file(str(base), "scenarios", "--base")
-    data = {**document.data, "base": str(found.resolve())}
+    data = {**document.mapping("a sweep: a mapping"), "base": str(found.resolve())}
     own, vary = read_document(found).mapping("a scenario: a mapping").get("sparsifier"), data.get("vary")
     if own and isinstance(vary, dict) and isinstance(methods := vary.get("sparsifier"), list):
         written = {"kind": own} if isinstance(own, str) else own

@@ -183,7 +183,7 @@ ERRORS = {
         BASE + "vary:\n  seed: {from: 1, to: 1000, points: 1000}\n  iterations: {from: 1, to: 1000, points: 1000}\n",
         "<tmp>:8:1: vary: expected at most 250,000 points, got 1,000,000: sweep one part after the other",
     ),
-    "a list": ("[]\n", "<tmp>:1:1: expected a sweep: a mapping, got []"),
+    "a list": ("[]\n", "<tmp>:1:1: expected a mapping, got []"),
 }  # fmt: skip
 
 
