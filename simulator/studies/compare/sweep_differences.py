@@ -28,7 +28,6 @@ from simulator.reporting.answers.compared import (
 from simulator.studies.compare.verdict_words import is_alike
 from simulator.units import count_of, join_words
 
-_DIGITS = 12
 Key = tuple[Any, ...]
 Row = dict[str, Any]
 """A row of a table."""
@@ -130,7 +129,7 @@ def _distinct(sweep: SweepOutcome, key: str) -> list[Any]:
 
 def _rounded(value: Any) -> Any:
     """A number to 12 digits, since the last ones differ between machines."""
-    return float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value
+    return float(f"{value:.12g}") if isinstance(value, float) else value
 
 
 def _rows_by_key(rows: list[Row], keys: tuple[str, ...]) -> dict[Key, Row]:

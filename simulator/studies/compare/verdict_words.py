@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from simulator.hardware.gpu import Gpu
 from simulator.loading.replacing import plain_value_at
 from simulator.models.timeline import BREAKDOWN, TERM_LABELS
 from simulator.prediction.doubts.spread import Ratio
@@ -102,15 +101,11 @@ def describe_question(candidate: Scenario, baseline: Scenario) -> str:
 
 
 def _name_gpus(scenario: Scenario) -> str:
-    """The GPUs of the nodes: `2 nodes of Tesla V100`, or those of all nodes where they are alike."""
-    cluster = scenario.cluster
-    kinds = [f"{count_of(len(item.nodes), 'node')} of {_short(item.gpu)}" for item in cluster.other_gpus]
-    return join_words(kinds) if kinds else f"{_short(cluster.gpu)} on all nodes"
-
-
-def _short(gpu: Gpu) -> str:
-    """The GPU's name without its software."""
-    return gpu.name.partition(",")[0]
+    """The GPUs of the nodes, without their software: `2 nodes of Tesla V100`, or those of all nodes where they are
+    alike."""
+    kinds = [(count_of(len(item.nodes), "node"), item.gpu.name) for item in scenario.cluster.other_gpus]
+    named = [f"{nodes} of {name.partition(',')[0]}" for nodes, name in kinds]
+    return join_words(named) or f"{scenario.cluster.gpu.name.partition(',')[0]} on all nodes"
 
 
 _NAMES: dict[str, Callable[[Scenario], str]] = {

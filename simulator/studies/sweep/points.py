@@ -104,7 +104,7 @@ class WantedColumns(Struct):
     ) -> None:
         """Add the verdict against dense to rows; none for dense itself, and where dense cannot run."""
         opponents = {
-            place: _opponent_of(made.scenario)
+            place: with_value(with_value(made.scenario, "workload.gradients", ""), "sparsifier", Dense())
             for place, made in enumerate(predictions)
             if not isinstance(made, InputError) and not isinstance(made.scenario.sparsifier, Dense)
         }
@@ -117,23 +117,10 @@ class WantedColumns(Struct):
         for place, opponent in opponents.items():
             row, made, dense = rows[place], predictions[place], self.dense[opponent.digest]
             if not (dense is None or isinstance(row, InputError) or isinstance(made, InputError)):
-                row |= _verdict(made, dense)
-
-
-def _opponent_of(scenario: Scenario) -> Scenario:
-    return with_value(with_value(scenario, "workload.gradients", ""), "sparsifier", Dense())
-
-
-def _verdict(prediction: Prediction, dense: Spread) -> dict[str, Any]:
-    verdict = compare_spreads(prediction.spread, dense)
-    low, high = verdict.interval()
-    return {
-        "speed_up": verdict.value,
-        "speed_up_interval.p5": low,
-        "speed_up_interval.p95": high,
-        "probability": verdict.probability(),
-        "verdict": verdict.word,
-    }
+                verdict = compare_spreads(made.spread, dense)
+                low, high = verdict.interval()
+                row |= {"speed_up": verdict.value, "speed_up_interval.p5": low, "speed_up_interval.p95": high}
+                row |= {"probability": verdict.probability(), "verdict": verdict.word}
 
 
 def _without_intervals(row: dict[str, Any]) -> dict[str, Any]:
