@@ -27,7 +27,7 @@ _MOST = 1e30
 
 
 def _unless(valid: Callable[[Any], Any], what: str) -> AfterValidator:
-    """Refuses what is not valid."""
+    """A validator that refuses what is not valid, where `what` is expected."""
 
     def check(value: Any) -> Any:
         if not valid(value):
@@ -46,7 +46,7 @@ Quantity = Annotated[
 
 
 class ComparedValue(Spec):
-    """What a value is compared with that is skipped."""
+    """What the values are compared with that are skipped."""
 
     above: Quantity = None
     at_least: Quantity = None
