@@ -46,7 +46,7 @@ Quantity = Annotated[
 
 
 class ComparedValue(Spec):
-    """What the values are compared with that are skipped."""
+    """How values that are skipped compare: `above`, `at_least`, `below` or `at_most` a number; or not `other`."""
 
     above: Quantity = None
     at_least: Quantity = None
@@ -56,7 +56,7 @@ class ComparedValue(Spec):
 
 
 class Range(Spec):
-    """A range of `points` values that includes both ends."""
+    """A range of `points` values that includes both ends, `first` and `last`, in even steps on a `scale`."""
 
     first: Quantity = Field(alias="from")
     last: Quantity = Field(alias="to")
@@ -115,7 +115,7 @@ Conditions = Annotated[dict[str, Annotated[Any, AfterValidator(_check_condition)
 
 
 class GridFile(Spec):
-    """A base and the keys that are varied."""
+    """A `base` and the keys that are varied: by `vary`, `zip` and `skip`; its `name` and its `question`."""
 
     model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["vary"]}, {"required": ["zip"]}]})
     name: Any = Field("", json_schema_extra={"type": "string"})

@@ -34,7 +34,7 @@ _REMEMBERED = 256
 
 
 class SweepFile(GridFile):
-    """A scenario and the keys that are varied."""
+    """A scenario and the keys that are varied; of each point it has `intervals`, and `verdicts`."""
 
     model_config = ConfigDict(title="Sweep")
     intervals: Intervals = Field(
