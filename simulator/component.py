@@ -77,8 +77,9 @@ class Spec(BaseModel):
     @classmethod
     def _hinted_error(cls, item: Any) -> InitErrorDetails:
         context, kind = dict(item.get("ctx") or {}), item["type"]
+        known = [field.alias or name for name, field in cls.model_fields.items()]
         if kind == "extra_forbidden" and len(item["loc"]) == 1:
-            kind, context = "expected", describe_unknown_key(str(item["loc"][0]), cls.model_fields)
+            kind, context = "expected", describe_unknown_key(str(item["loc"][0]), known)
         custom = PydanticCustomError(kind, "{message}", {"message": item["msg"], **context})
         return InitErrorDetails(type=custom, loc=item["loc"], input=item.get("input"))
 

@@ -17,7 +17,7 @@ from simulator.files import write_text
 from simulator.loading.csv_tables import write_rows
 from simulator.record.rows import RowFile
 from simulator.reporting.figures.data.sources import open_source
-from simulator.studies.compare.outcomes import open_outcome
+from simulator.studies.compare.run_differences import open_outcome
 from simulator.studies.storage.journal import Journal
 from simulator.studies.storage.row_table import ColumnValues, write_table
 from simulator.traces.format.trace import Trace
@@ -156,7 +156,7 @@ def test_tables_in_folders_of_any_name_are_written_and_read(latin):
     write_table(latin / "results", TABLE)
     write_text(latin / "manifest.json", "{}")
     assert open_source(str(latin)).table["iteration_time_s"].tolist() == [1.0, 2.0]
-    assert open_outcome(str(latin)).table["digest"].tolist() == ["a", "b"]
+    assert [row["digest"] for row in open_outcome(str(latin)).rows] == ["a", "b"]
 
 
 def test_a_trace_in_a_folder_of_another_name_is_refused_in_words(latin):

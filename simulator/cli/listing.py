@@ -189,6 +189,8 @@ def list_schemas(*, out: OutFolder = Path("configs/schema")) -> None:
     from simulator.prediction.result import RunResult
     from simulator.scenario.catalogue import schemas
     from simulator.studies.quality.trainings import study_schema
+    from simulator.studies.sweep.points import sweep_schema
 
-    for name, document in (schemas() | {"trainings": study_schema(), "result": schema_of(RunResult)}).items():
+    others = {"sweep": sweep_schema(), "trainings": study_schema(), "result": schema_of(RunResult)}
+    for name, document in (schemas() | others).items():
         write_text(out / f"{name}.json", json.dumps(document, indent=2, ensure_ascii=False) + "\n")

@@ -247,6 +247,8 @@ def parse_scalar(text: str) -> Any:
 
 T = TypeVar("T")
 
+_NO_KEYS = ("affine", "n_log_n", "piecewise", "[key]")
+"""What pydantic adds to the place of an error."""
 _EXPECTED = {
     "bool_parsing": "true or false",
     "bool_type": "true or false",
@@ -262,6 +264,7 @@ _EXPECTED = {
     "string_too_long": "text of at most {max_length} letters",
     "string_pattern_mismatch": "text of the form {pattern}",
     "tuple_type": "a list",
+    "list_type": "a list",
     "model_type": "a mapping",
     "model_attributes_type": "a mapping",
     "dict_type": "a mapping",
@@ -291,7 +294,7 @@ def problems_of(error: ValidationError, document: Document) -> list[Problem]:
     errors: Any = error.errors(include_url=False)
     broken, problems = {item["loc"][:cut] for item in errors for cut in range(len(item["loc"]))}, list[Problem]()
     for item in errors:
-        path: KeyPath = tuple(part for part in item["loc"] if part not in ("affine", "n_log_n", "piecewise"))
+        path: KeyPath = tuple(part for part in item["loc"] if part not in _NO_KEYS)
         context = item.get("ctx") or {}
         if item["type"] == "input_error":
             problems += context["problems"]

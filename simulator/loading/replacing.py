@@ -22,9 +22,14 @@ def parse_setting(text: str, example: str) -> tuple[str, Any]:
     return key, parse_document(value, f"--set {key}").data
 
 
-def plain_value_at(data: Any, key: str) -> Any:
-    """The value at a dotted key of parsed data; None where there is none."""
-    for part in key.split("."):
+def plain_value_at(data: Any, key: str, near: Path | None = None) -> Any:
+    """The value at a dotted key of parsed data (an empty key: all of it); None where there is none.
+
+    With `near`, also inside of files that are named, which are looked up there first.
+    """
+    for part in filter(None, key.split(".")):
+        if near is not None and isinstance(data, str):
+            data = _read_named(data, near)
         if isinstance(data, list):
             data = data[int(part)] if part.isdecimal() and int(part) < len(data) else None
         else:

@@ -176,9 +176,25 @@ def check_numbers(document: Any, place: str) -> None:
         raise InputError(problems[:_MOST])
 
 
-def read_json(text: str) -> Any:
-    """JSON of finite numbers. Raises ValueError for what is none, with NaN and Infinity and numbers beyond a float."""
-    return json.loads(text, parse_constant=_refuse_constant, parse_int=_whole)
+def read_json(text: str, place: str) -> Any:
+    """JSON of finite numbers. Raises InputError for what is none, with NaN and Infinity and numbers beyond a float."""
+    try:
+        return json.loads(text, parse_constant=_refuse_constant, parse_int=_whole)
+    except json.JSONDecodeError as error:
+        raise InputError(Problem(f"{place}:{error.lineno}:{error.colno}", "JSON", error.msg)) from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(Problem(place, "JSON", format_value(str(error)))) from None
+
+
+def read_parquet(path: Path) -> pd.DataFrame:
+    """A Parquet file as a table. Raises InputError for any other file."""
+    import pandas as pd
+
+    try:
+        with path.open("rb") as file:  # PyArrow itself opens only names in UTF-8
+            return pd.read_parquet(file)
+    except (OSError, ValueError) as error:  # pyarrow's own errors are ValueErrors
+        raise InputError(Problem(str(path), "a Parquet table", format_value(str(error)))) from None
 
 
 def _refuse_constant(name: str) -> Any:

@@ -61,7 +61,7 @@ def default_of(field: FieldInfo) -> Any:
 
 
 def schemas() -> dict[str, JsonSchemaValue]:
-    """JSON Schemas (draft 2020-12) of a scenario, of a sweep and of each kind of config file."""
+    """JSON Schemas (draft 2020-12) of a scenario and of each kind of config file."""
     targets: dict[str, TypeAdapter[Any]] = {
         "scenario": TypeAdapter(Scenario),
         "workload": TypeAdapter(Annotated[Workload, OrDescribed()]),
@@ -69,88 +69,7 @@ def schemas() -> dict[str, JsonSchemaValue]:
         "network": TypeAdapter(Annotated[Fabric, MemberOf(Fabric)]),
         "runtime": TypeAdapter(Runtime),
     }
-    made = {name: adapter.json_schema(mode="validation") for name, adapter in targets.items()}
-    return made | {"sweep": _sweep(made["scenario"])}
-
-
-def _sweep(scenario: JsonSchemaValue) -> JsonSchemaValue:
-    """The schema of a sweep file: its base is a scenario or the name of one, and may leave out what is varied.
-
-    The keys of a scenario are looked up in scenario.json in the same folder.
-    """
-    cluster = scenario["$defs"]["Cluster"]
-    base = _partial("scenario.json#", scenario)
-    base["properties"]["cluster"] = _partial("scenario.json#/$defs/Cluster", cluster)
-    stated = {
-        "description": "The scenario that every point starts from, or its name.",
-        "anyOf": [{"type": "string"}, base],
-    }
-    made = grid_schema("Sweep", "A scenario and the keys that are varied.", stated)
-    made["properties"] |= {
-        "intervals": {
-            "description": "90 % intervals: to first order, by simulating both ends of each input, or none.",
-            "enum": ["first_order", "full", "none"],
-            "default": "first_order",
-        },
-        "verdicts": {
-            "description": "Whether each point is compared with dense, all else the same.",
-            "type": "boolean",
-            "default": False,
-        },
-    }
-    return made
-
-
-def grid_schema(title: str, description: str, base: JsonSchemaValue) -> JsonSchemaValue:
-    """The schema of a file with a `base`, of this schema, and the keys that are varied."""
-    end = {"type": ["number", "string"]}
-    spread = {
-        "type": "object",
-        "description": "A range of `points` values that includes both ends.",
-        "additionalProperties": False,
-        "required": ["from", "to", "points"],
-        "properties": {
-            "from": end,
-            "to": end,
-            "scale": {"enum": ["linear", "log"], "default": "linear"},
-            "points": {"type": "integer", "minimum": 2},
-        },
-    }
-    axes = {
-        "type": "object",
-        "description": "Dotted keys of the base, each with its values.",
-        "minProperties": 1,
-        "additionalProperties": {"anyOf": [{"type": "array", "minItems": 1}, spread]},
-    }
-    properties = {
-        "name": {"type": "string"},
-        "question": {"type": "string"},
-        "base": base,
-        "vary": axes | {"description": "Every combination of these values is a point."},
-        "zip": {"type": "array", "items": axes, "description": "Lists of one length whose values are taken together."},
-        "skip": {
-            "type": "array",
-            "description": "A point is left out where it meets all conditions of an entry: values, lists, comparisons.",
-            "items": {"type": "object", "minProperties": 1},
-        },
-    }
-    return {
-        "title": title,
-        "description": description,
-        "type": "object",
-        "required": ["base"],
-        "anyOf": [{"required": ["vary"]}, {"required": ["zip"]}],
-        "properties": properties,
-        "additionalProperties": False,
-    }
-
-
-def _partial(place: str, schema: JsonSchemaValue) -> JsonSchemaValue:
-    """A mapping with the same keys, none of them required, since keys that are varied are missing from it."""
-    properties: JsonSchemaValue = {name: {"$ref": f"{place}/properties/{name}"} for name in schema["properties"]}
-    for name in schema["required"]:
-        properties[name] = {"anyOf": [properties[name], {"type": "object"}]}
-    return {"type": "object", "properties": properties, "additionalProperties": False}
+    return {name: adapter.json_schema(mode="validation") for name, adapter in targets.items()}
 
 
 _PARTS: dict[str, type[Spec]] = {

@@ -5,11 +5,8 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from simulator.loading.documents import read_document
-from simulator.loading.finding import find_file
 from simulator.units import DIMENSIONS, parse
 
 COMPARE: dict[str, Callable[[float, float], bool]] = {
@@ -82,13 +79,3 @@ def _equal(value: Any, other: Any) -> bool:
 
 def _comparable(mine: tuple[float, str], other: tuple[float, str]) -> bool:
     return mine[1] == other[1] or 0.0 in (mine[0], other[0])
-
-
-def part_of(value: Any, rest: list[str], near: Path) -> Any:
-    """The value at a dotted key below a value; None where there is none."""
-    for name in rest:
-        if isinstance(value, str):
-            path = find_file(value, near)
-            value = {"kind": value} if path is None else read_document(path).data
-        value = value.get(name) if isinstance(value, dict) else None
-    return value

@@ -28,8 +28,7 @@ from simulator.serving.forms import BASES, bandwidth_key, form_of, values_of
 from simulator.serving.fragments import Cell, Nearby, render, render_answer, render_difference, render_map
 from simulator.sparsifiers.dense import Dense
 from simulator.studies.compare.opponent import Opponent, choose_opponent, compare_with_good, compared_with
-from simulator.studies.compare.outcomes import RunOutcome
-from simulator.studies.compare.run_differences import compare_runs
+from simulator.studies.compare.run_differences import RunOutcome, compare_runs
 
 MAP_SECONDS = 15.0
 """The map is left out where it would take longer, judged by what this scenario took."""

@@ -18,7 +18,7 @@ from simulator.models.exchange import AllReduce, Layout, Round
 from simulator.prediction.run import run
 from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Scenario
-from simulator.studies.variants.changes import with_infinite_network
+from simulator.studies.variants.crossing import with_infinite_network
 from simulator.topologies.nccl import Nccl
 from simulator.topologies.parameter_server import ParameterServer
 from simulator.topologies.ring import Ring

@@ -109,5 +109,5 @@ def test_a_part_of_another_form_is_refused(document, key, value):
 
 @pytest.mark.parametrize("text", ["[NaN]", "[Infinity]", "[-Infinity]", f"[{'9' * 400}]"])
 def test_json_of_numbers_that_are_not_finite_is_no_json(text):
-    with pytest.raises(ValueError, match=r"not JSON|digits"):
-        read_json(text)
+    with pytest.raises(InputError, match=r"here: expected JSON, got '.*(not JSON|digits)"):
+        read_json(text, "here")

@@ -22,8 +22,10 @@ _WORTH = 0.01
 _NORMAL = NormalDist()
 
 
-def verdict_fields(ratio: Ratio) -> Mapping[str, Any]:
-    """The verdict on a comparison as the fields that answers have of it."""
+def verdict_fields(ratio: Ratio | None) -> Mapping[str, Any]:
+    """The verdict on a comparison as the fields that answers have of it; none where there is no verdict."""
+    if ratio is None:
+        return {}
     return {
         "word": ratio.word,
         "speed_up_interval": ratio.interval(),

@@ -59,8 +59,7 @@ from simulator.studies.advice.search import (
 )
 from simulator.studies.advice.summary import describe_border, describe_opponent, describe_second, find_second, summarise
 from simulator.studies.explain.sensitivity import input_label, sensitivity
-from simulator.studies.variants.changes import without_replay
-from simulator.studies.variants.crossing import evaluate
+from simulator.studies.variants.crossing import evaluate, without_replay
 from simulator.studies.variants.names import schedule_name, sharded_part, topology_name
 from simulator.units import count_of
 

@@ -32,8 +32,7 @@ from simulator.studies.compare.verdict_words import (
     describe_verdict,
     is_about_paying,
 )
-from simulator.studies.variants.changes import with_good_implementation
-from simulator.studies.variants.crossing import evaluate
+from simulator.studies.variants.crossing import evaluate, with_good_implementation
 from simulator.studies.variants.names import combination_name, schedule_name, settings_of, topology_name
 from simulator.topologies.base import Topology
 
@@ -225,7 +224,7 @@ def compared_with(opponent: Opponent, candidate: Prediction, baseline: Predictio
     answer = [] if verdict is None else [describe_verdict(verdict) if pays else describe_cost(verdict)]
     sides = names if pays else describe_sides(candidate.scenario, baseline.scenario)
     named = [f"The opponent is {opponent.words}."] if opponent.words else []
-    made = Comparison(
+    comparison = Comparison(
         kind="pays" if pays else "costs",
         baseline=names[1],
         found=opponent.words,
@@ -236,7 +235,7 @@ def compared_with(opponent: Opponent, candidate: Prediction, baseline: Predictio
         speed_up=other / time if time else None,
         difference=terms,
         text=" ".join([*answer, describe_change(*sides, time, other, terms), *named]),
+        **verdict_fields(verdict),
     )
-    made = made if verdict is None else replace(made, **verdict_fields(verdict))
     question = candidate.scenario.question or describe_question(candidate.scenario, opponent.scenario)
-    return replace(own, comparison=made, question=question)
+    return replace(own, comparison=comparison, question=question)

@@ -1,18 +1,22 @@
-"""What differs between two results: of runs inputs, every figure, evidence, warnings and versions."""
+"""What differs between two results, stored or run: of runs inputs, every figure, evidence, warnings and versions."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 from simulator.errors import InputError, Problem
+from simulator.loading.documents import read_document, read_text
 from simulator.models.timeline import BREAKDOWN
 from simulator.prediction.doubts.spread import compare_spreads
 from simulator.prediction.doubts.verdict import verdict_fields
 from simulator.prediction.result import RunResult
 from simulator.prediction.result_parts import Basis
-from simulator.records import replace
+from simulator.prediction.run import Prediction, run, with_responses
+from simulator.prediction.run_files import read_json, read_result
+from simulator.records import Record
 from simulator.reporting.answers.compared import (
     BasisPair,
     FidelityPair,
@@ -24,8 +28,9 @@ from simulator.reporting.answers.compared import (
     SweepDifferences,
     WarningSides,
 )
+from simulator.scenario.reading import load
 from simulator.scenario.scenario import NOTES
-from simulator.studies.compare.outcomes import RunOutcome, SweepOutcome, changed_versions, open_outcome
+from simulator.studies.compare.sweep_differences import SweepOutcome, changed_versions, compare_sweeps, read_sweep
 from simulator.studies.compare.verdict_words import (
     TWO_RUNS,
     describe_change,
@@ -36,6 +41,7 @@ from simulator.studies.compare.verdict_words import (
 from simulator.studies.storage.row_table import row_of
 from simulator.units import show_time
 
+Key = TypeVar("Key")
 _NAMED_PARTS = ("workload", "cluster.gpu", "cluster.network", "cluster.runtime")
 """Parts that are usually exchanged as a whole: more than `_MANY` changes in one of them are listed as one."""
 _MANY = 6
@@ -57,6 +63,15 @@ _GROUPS = {
 }
 
 
+class RunOutcome(Record):
+    """One run: its result, the resolved scenario where it is known, and the prediction if it was run here."""
+
+    place: str
+    result: RunResult
+    inputs: Mapping[str, Any] | None
+    prediction: Prediction | None = None
+
+
 def compare_outcomes(
     a: str, b: str, overrides_a: tuple[str, ...] = (), overrides_b: tuple[str, ...] = ()
 ) -> RunDifferences | SweepDifferences:
@@ -68,11 +83,33 @@ def compare_outcomes(
     if isinstance(first, RunOutcome) and isinstance(second, RunOutcome):
         return compare_runs(first, second)
     if isinstance(first, SweepOutcome) and isinstance(second, SweepOutcome):
-        from simulator.studies.compare.sweep_differences import compare_sweeps  # pandas is imported for sweeps only
-
         return compare_sweeps(first, second)
-    run, sweep = (a, b) if isinstance(first, RunOutcome) else (b, a)
-    raise InputError(Problem("compare", "two runs or two sweeps", f"the run {run} and the sweep {sweep}"))
+    one, other = (a, b) if isinstance(first, RunOutcome) else (b, a)
+    raise InputError(Problem("compare", "two runs or two sweeps", f"the run {one} and the sweep {other}"))
+
+
+def open_outcome(place: str, overrides: tuple[str, ...] = ()) -> RunOutcome | SweepOutcome:
+    """Read a folder or a JSON file, or run a scenario with `overrides`.
+
+    Raises InputError for anything else, and for `overrides` of a stored result.
+    """
+    path = Path(place)
+    if not path.is_dir() and not (path.suffix == ".json" and path.is_file()):
+        scenario = load(place, overrides)
+        options = "".join(f" --set {item}" for item in overrides)
+        prediction = with_responses(run(scenario))
+        return RunOutcome(place + options, prediction.result, scenario.resolved(), prediction)
+    if overrides:
+        hint = "a stored result cannot be changed; give the scenario instead"
+        raise InputError(Problem(place, "a scenario where keys are set", "a stored result", hint))
+    stored, inputs = path / "result.json" if path.is_dir() else path, path / "scenario.yaml"
+    if not stored.is_file():
+        return read_sweep(path, place)
+    document = read_json(read_text(stored), str(stored))
+    if not isinstance(document, dict) or "breakdown_s" not in document:
+        raise InputError(Problem(str(stored), "a result of `sparsim run`", "another JSON document"))
+    known = read_document(inputs).mapping("a scenario: a mapping") if inputs.is_file() else None
+    return RunOutcome(place, read_result(document, str(stored)), known)
 
 
 def compare_runs(a: RunOutcome, b: RunOutcome) -> RunDifferences:
@@ -93,7 +130,7 @@ def compare_runs(a: RunOutcome, b: RunOutcome) -> RunDifferences:
     answer = _describe_failures(one, other) + answer[0].upper() + answer[1:]
     (low, high), (other_low, other_high) = one.interval, other.interval
     warnings, others = one.warning_texts, other.warning_texts
-    made = RunDifferences(
+    return RunDifferences(
         compared="runs",
         a=Side(a.place, one.name, one.digest),
         b=Side(b.place, other.name, other.digest),
@@ -110,8 +147,9 @@ def compare_runs(a: RunOutcome, b: RunOutcome) -> RunDifferences:
             only_b=[item for item in others if item not in warnings],
         ),
         versions=changed_versions(one.versions, other.versions),
+        speed_up=None if verdict is None else verdict.value,
+        **verdict_fields(verdict),
     )
-    return made if verdict is None else replace(made, speed_up=verdict.value, **verdict_fields(verdict))
 
 
 def _describe_failures(one: RunResult, other: RunResult) -> str:
@@ -138,15 +176,18 @@ def _compare_inputs(a: RunOutcome, b: RunOutcome) -> InputChanges:
         for inputs in (a.inputs, b.inputs)
     )
     changes = [
-        InputChange(key, first.get(key), second.get(key), _side(key in first, key in second))
-        for key in dict.fromkeys([*first, *second])
-        if key not in first or key not in second or first[key] != second[key]
+        InputChange(key, one, other, where)
+        for key, one, other, where in _pairs(first, second)
+        if where != "both" or one != other
     ]
     return InputChanges(known=True, unknown=[], changes=changes, told=_group_changes(changes))
 
 
-def _side(in_a: bool, in_b: bool) -> str:
-    return "both" if in_a and in_b else "a" if in_a else "b"
+def _pairs(first: Mapping[Key, Any], second: Mapping[Key, Any]) -> Iterator[tuple[Key, Any, Any, str]]:
+    """Every key of either, its value in both (None where it is missing), and which of them have it."""
+    for key in dict.fromkeys([*first, *second]):
+        where = "both" if key in first and key in second else "a" if key in first else "b"
+        yield key, first.get(key), second.get(key), where
 
 
 def _flatten(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
@@ -182,14 +223,13 @@ def _group_changes(changes: list[InputChange]) -> list[InputChange]:
 def _compare_figures(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[FigurePair]:
     """Every figure of either run, with its group, unit, difference (B - A) and ratio (B / A)."""
     groups = list(dict.fromkeys(_GROUPS.values()))
-    grouped = {key: _GROUPS.get(key.partition(".")[0], "") for key in [*first, *second]}
-    for key in sorted((key for key in grouped if grouped[key]), key=lambda key: groups.index(grouped[key])):
-        a, b = first.get(key), second.get(key)
+    rows = [(_GROUPS[part], *row) for row in _pairs(first, second) if (part := row[0].partition(".")[0]) in _GROUPS]
+    for group, key, a, b, _ in sorted(rows, key=lambda row: groups.index(row[0])):
         if (a is None and b is None) or any(isinstance(value, str | bool) for value in (a, b)):
             continue
         difference = None if a is None or b is None else b - a
         ratio = b / a if a and b is not None else None
-        yield FigurePair(grouped[key], key, _unit(key), a, b, difference, ratio)
+        yield FigurePair(group, key, _unit(key), a, b, difference, ratio)
 
 
 def _unit(key: str) -> str:
@@ -206,13 +246,6 @@ def _compare_evidence(first: list[Basis], second: list[Basis]) -> list[BasisPair
     """Curves, laws and terms that either prediction rests on, and on which side each is used."""
     a, b = ({(item.what, item.id): item for item in side} for side in (first, second))
     return [
-        BasisPair(
-            what=what,
-            id=name,
-            where=_side((what, name) in a, (what, name) in b),
-            held_out_mape=(b | a)[what, name].held_out_mape,
-            in_range_a=a[what, name].in_range if (what, name) in a else None,
-            in_range_b=b[what, name].in_range if (what, name) in b else None,
-        )
-        for what, name in dict.fromkeys([*a, *b])
+        BasisPair(what, name, where, (one or other).held_out_mape, one and one.in_range, other and other.in_range)
+        for (what, name), one, other, where in _pairs(a, b)
     ]

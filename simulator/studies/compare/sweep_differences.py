@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
-from simulator.errors import InputError, Problem
+from simulator.errors import InputError, Problem, format_value
+from simulator.loading.documents import read_text
 from simulator.models.timeline import BREAKDOWN
-from simulator.records import replace
+from simulator.prediction.run_files import check_table, read_json, read_parquet
+from simulator.records import Record, replace
 from simulator.reporting.answers.compared import (
     PointCounts,
     PointPair,
@@ -21,15 +23,42 @@ from simulator.reporting.answers.compared import (
     TermChange,
     ValuesOfOne,
     Varied,
+    VersionChange,
 )
-from simulator.studies.compare.outcomes import SweepOutcome, changed_versions
 from simulator.studies.compare.verdict_words import is_alike
 from simulator.units import count_of, join_words
 
-_DIGITS = 12
 Key = tuple[Any, ...]
 Row = dict[str, Any]
 """A row of a table."""
+
+
+_ACCEPTED = "a scenario, a file of `sparsim run --json`, or a folder of `sparsim run --out` or `sparsim sweep --out`"
+
+
+class SweepOutcome(Record):
+    """A sweep: the row of each point by column (None where a cell is empty), the varied keys, and its manifest."""
+
+    place: str
+    rows: list[Row]
+    keys: tuple[str, ...]
+    manifest: Mapping[str, Any]
+
+
+def read_sweep(folder: Path, place: str) -> SweepOutcome:
+    """The sweep that is stored in a folder. Raises InputError where there is none."""
+    path, manifest = folder / "results.parquet", folder / "manifest.json"
+    if not path.is_file():
+        parts = any(folder.glob("results-*.parquet"))
+        hint = "these are shards: run the same sweep without --shard to join them" if parts else ""
+        raise InputError(Problem(place, _ACCEPTED, "a folder with neither result.json nor results.parquet", hint))
+    table = read_parquet(path)
+    columns = list(table.columns)
+    if not {"digest", "error"} <= set(columns):  # a sweep whose points all failed has no other columns
+        raise InputError(Problem(str(path), "results of `sparsim sweep`", f"columns {format_value(columns)}"))
+    about, keys = read_json(read_text(manifest), str(manifest)), tuple(columns[: columns.index("digest")])
+    table = check_table(table, str(path)).astype(object)
+    return SweepOutcome(place, table.where(table.notna(), None).to_dict("records"), keys, about)
 
 
 def compare_sweeps(a: SweepOutcome, b: SweepOutcome) -> SweepDifferences:
@@ -39,7 +68,7 @@ def compare_sweeps(a: SweepOutcome, b: SweepOutcome) -> SweepDifferences:
     has several, or where the sweeps vary no common key.
     """
     keys, single = _common_keys(a, b)
-    first, second = _rows_by_key(a.table, keys), _rows_by_key(b.table, keys)
+    first, second = _rows_by_key(a.rows, keys), _rows_by_key(b.rows, keys)
     joined = [_compare_point(_name(keys, key), first[key], second[key]) for key in first if key in second]
     points = [point for point, _ in joined]
     known = [(abs(math.log(point.ratio)), point, terms) for point, terms in joined if point.ratio is not None]
@@ -70,7 +99,7 @@ def compare_sweeps(a: SweepOutcome, b: SweepOutcome) -> SweepDifferences:
 
 def _side(sweep: SweepOutcome) -> Side:
     about = sweep.manifest
-    return Side(sweep.place, str(about.get("sweep", "")), about.get("sweep_digest"), len(sweep.table))
+    return Side(sweep.place, str(about.get("sweep", "")), about.get("sweep_digest"), len(sweep.rows))
 
 
 def _name(keys: tuple[str, ...], key: Key) -> Varied:
@@ -82,7 +111,7 @@ def _common_keys(a: SweepOutcome, b: SweepOutcome) -> tuple[tuple[str, ...], lis
     single = []
     for side, outcome, other in (("a", a, b), ("b", b, a)):
         for key in (key for key in outcome.keys if key not in other.keys):
-            values = _distinct(outcome.table, key)
+            values = _distinct(outcome, key)
             if len(values) > 1:
                 where, got = f"{outcome.place}: {key}", f"{len(values)} values, and none in {other.place}"
                 hint = f"keys of {other.place}: {', '.join(other.keys)}"
@@ -94,24 +123,21 @@ def _common_keys(a: SweepOutcome, b: SweepOutcome) -> tuple[tuple[str, ...], lis
     return keys, single
 
 
-def _distinct(table: pd.DataFrame, key: str) -> list[Any]:
-    return list(dict.fromkeys(_plain(value) for value in table[key]))
+def _distinct(sweep: SweepOutcome, key: str) -> list[Any]:
+    return list(dict.fromkeys(_rounded(row[key]) for row in sweep.rows))
 
 
-def _plain(value: Any) -> Any:
-    """A cell as JSON has it; numbers to 12 digits, since the last ones differ between machines."""
-    if value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value)):
-        return None
-    value = value.item() if hasattr(value, "item") else value
-    return float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value
+def _rounded(value: Any) -> Any:
+    """A number to 12 digits, since the last ones differ between machines."""
+    return float(f"{value:.12g}") if isinstance(value, float) else value
 
 
-def _rows_by_key(table: pd.DataFrame, keys: tuple[str, ...]) -> dict[Key, Row]:
+def _rows_by_key(rows: list[Row], keys: tuple[str, ...]) -> dict[Key, Row]:
     """Rows by their varied values; a last number tells rows with equal values apart."""
     seen: Counter[Key] = Counter()
     made: dict[Key, Row] = {}
-    for row in table.to_dict("records"):
-        key = tuple(_plain(row[name]) for name in keys)
+    for row in rows:
+        key = tuple(_rounded(row[name]) for name in keys)
         made[(*key, seen[key])] = row
         seen[key] += 1
     return made
@@ -119,9 +145,7 @@ def _rows_by_key(table: pd.DataFrame, keys: tuple[str, ...]) -> dict[Key, Row]:
 
 def _compare_point(key: Varied, a: Row, b: Row) -> tuple[PointPair, dict[str, float]]:
     """A point of both sweeps, and the change of each term (s)."""
-    values = [row.get("iteration_time_s") for row in (a, b)]
-    times = [None if value is None or math.isnan(value) else float(value) for value in values]
-    before, after = times
+    before, after = a.get("iteration_time_s"), b.get("iteration_time_s")
     known = bool(before and after)
     terms = {term: _term(b, term) - _term(a, term) for term in BREAKDOWN} if known else {}
     most = max(terms, key=lambda term: abs(terms[term])) if any(terms.values()) else None
@@ -130,25 +154,25 @@ def _compare_point(key: Varied, a: Row, b: Row) -> tuple[PointPair, dict[str, fl
         a=before,
         b=after,
         ratio=after / before if before and after else None,
-        digests=[_plain(a["digest"]), _plain(b["digest"])],
-        same_inputs=bool(a["digest"] == b["digest"]) if known else False,
+        digests=[a["digest"], b["digest"]],
+        same_inputs=known and a["digest"] == b["digest"],
         largest_term=most,
         largest_difference=None if most is None else terms[most],
-        warnings_differ=_plain(a.get("warnings")) != _plain(b.get("warnings")),
-        fidelity_differs=_plain(a.get("fidelity.tier")) != _plain(b.get("fidelity.tier")),
-        errors=[_plain(row.get("error")) for row in (a, b)],
+        warnings_differ=a.get("warnings") != b.get("warnings"),
+        fidelity_differs=a.get("fidelity.tier") != b.get("fidelity.tier"),
+        errors=[row.get("error") for row in (a, b)],
     )
     return point, terms
 
 
 def _term(row: Row, term: str) -> float:
-    return float(row.get(f"breakdown_s.{term}", 0.0))
+    return row.get(f"breakdown_s.{term}") or 0.0
 
 
 def _compare_values(a: SweepOutcome, b: SweepOutcome, keys: tuple[str, ...]) -> list[ValuesOfOne]:
     made = []
     for key in keys:
-        mine, others = _distinct(a.table, key), _distinct(b.table, key)
+        mine, others = _distinct(a, key), _distinct(b, key)
         only = [value for value in mine if value not in others], [value for value in others if value not in mine]
         if any(only):
             made.append(ValuesOfOne(key, *only))
@@ -195,3 +219,9 @@ def _answer(summary: PointCounts) -> str:
         f"{text} B takes {summary.ratio_mean:.3g} times as long as A on the (geometric) mean, "
         f"from {summary.ratio_min:.3g} to {summary.ratio_max:.3g} times."
     )
+
+
+def changed_versions(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[VersionChange]:
+    """Software whose version differs."""
+    names = sorted({*first, *second})
+    return [VersionChange(n, first.get(n), second.get(n)) for n in names if first.get(n) != second.get(n)]

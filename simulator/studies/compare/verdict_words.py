@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from simulator.hardware.gpu import Gpu
 from simulator.loading.replacing import plain_value_at
 from simulator.models.timeline import BREAKDOWN, TERM_LABELS
 from simulator.prediction.doubts.spread import Ratio
@@ -58,11 +57,7 @@ def _describe_terms(time: float, other: float, terms: dict[str, float]) -> str:
     return " but ".join(f"{verb} {join_words(parts)}" for verb, parts in changes if parts)
 
 
-_FAMILIES: dict[str, Callable[[Scenario], str]] = {
-    "sparsifier": method_name,
-    "scheduler": schedule_name,
-    "topology": topology_name,
-}
+_FAMILIES = ("sparsifier", "scheduler", "topology")
 _NOUNS = {"scheduler": "the schedule ", "topology": "the topology "}
 """What stands before the name of a member, where the name alone would not say what it is."""
 _LABELS = {"cluster.links": "links that change"}
@@ -83,11 +78,12 @@ def describe_sides(candidate: Scenario, baseline: Scenario) -> Sides:
     sides: list[Sides] = []
     for key, stated in versus.items():
         one, other = (plain_value_at(scenario.resolved(), str(key)) for scenario in (candidate, baseline))
-        if one != other:
-            if key == "cluster.other_gpus":
-                sides.append((_name_gpus(candidate), _name_gpus(baseline)))
-                continue
-            sides.append(_name_sides(str(key), candidate, baseline) or _name_values(str(key), one, other, stated))
+        if one == other:
+            continue
+        part = str(key).partition(".")[0]
+        name, noun = _NAMES.get(str(key)) or _NAMES.get(part), _NOUNS.get(part, "")
+        here, there = (name(candidate), name(baseline)) if name else ("", "")
+        sides.append((noun + here, noun + there) if here != there else _name_values(str(key), one, other, stated))
     if not sides:
         return _ALIKE
     return join_words([here for here, _ in sides]), join_words([there for _, there in sides])
@@ -104,26 +100,21 @@ def describe_question(candidate: Scenario, baseline: Scenario) -> str:
     return f"{question}?" if (here, there) == _ALIKE else f"{question} with {here}, compared with {there}?"
 
 
-def _name_sides(key: str, candidate: Scenario, baseline: Scenario) -> Sides | None:
-    """The names of both where a key belongs to a part that has one; None where they are the same."""
-    name = _FAMILIES.get(key.partition(".")[0])
-    sides = (name(candidate), name(baseline)) if name else ("", "")
-    if sides[0] == sides[1]:
-        return None
-    noun = _NOUNS.get(key.partition(".")[0], "")
-    return f"{noun}{sides[0]}", f"{noun}{sides[1]}"
-
-
 def _name_gpus(scenario: Scenario) -> str:
-    """The GPUs of the nodes: `2 nodes of Tesla V100`, or those of all nodes where they are alike."""
-    cluster = scenario.cluster
-    kinds = [f"{count_of(len(item.nodes), 'node')} of {_short(item.gpu)}" for item in cluster.other_gpus]
-    return join_words(kinds) if kinds else f"{_short(cluster.gpu)} on all nodes"
+    """The GPUs of the nodes, without their software: `2 nodes of Tesla V100`, or those of all nodes where they are
+    alike."""
+    kinds = [(count_of(len(item.nodes), "node"), item.gpu.name) for item in scenario.cluster.other_gpus]
+    named = [f"{nodes} of {name.partition(',')[0]}" for nodes, name in kinds]
+    return join_words(named) or f"{scenario.cluster.gpu.name.partition(',')[0]} on all nodes"
 
 
-def _short(gpu: Gpu) -> str:
-    """The GPU's name without its software."""
-    return gpu.name.partition(",")[0]
+_NAMES: dict[str, Callable[[Scenario], str]] = {
+    "sparsifier": method_name,
+    "scheduler": schedule_name,
+    "topology": topology_name,
+    "cluster.other_gpus": _name_gpus,
+}
+"""The names of a part, by its key or by the family that the key belongs to."""
 
 
 def _name_values(key: str, one: Any, other: Any, stated: Any) -> Sides:
@@ -177,45 +168,42 @@ def describe_verdict(ratio: Ratio, question: VerdictWords = PAYS) -> str:
 
     With the default: `Yes: 1.31 times faster (90 % interval 1.12 to 1.50); it pays with probability 0.97.`
     """
-    word = ratio.word
-    if word == "alike":
-        return f"It makes no difference{_in_brackets(_as_fast(ratio))}."
-    sure = f"; {question.claim} with probability {show_probability(ratio.probability())}" if _has_width(ratio) else ""
-    if word == "undecided":
-        advice = describe_measurement(value_of_information(ratio))
-        return f"{question.undecided}: {_as_fast(ratio)}{sure}. {advice}"
-    return f"{question.yes if word == 'yes' else question.no}: {describe_speed_up(ratio)}{sure}."
+    low, high = ratio.interval()
+    fast = f"{_number(low)} to {_number(high)} times as fast (90 % interval)" if high > low else ""
+    if ratio.word == "alike":
+        return f"It makes no difference ({fast})." if fast else "It makes no difference."
+    sure = f"; {question.claim} with probability {show_probability(ratio.probability())}" if fast else ""
+    if ratio.word == "undecided":
+        return f"{question.undecided}: {fast}{sure}. {describe_measurement(value_of_information(ratio))}"
+    return f"{question.yes if ratio.word == 'yes' else question.no}: {describe_speed_up(ratio)}{sure}."
 
 
 def describe_cost(ratio: Ratio) -> str:
     """The answer to a question that is not about paying: the share of the iteration that something costs or saves."""
-    word = ratio.word
-    if word == "alike":
-        return describe_verdict(ratio)
+    time = 1 / ratio.value
     high, low = (1 / end for end in ratio.interval())
-    if word == "undecided":
+    if ratio.word == "alike":
+        return describe_verdict(ratio)
+    if ratio.word == "undecided":
         longer = show_probability(1 - ratio.probability())
         return (
             f"Not decided whether it costs time: an iteration takes {_number(low)} to {_number(high)} times as long "
             f"(90 % interval); it takes longer with probability {longer}. "
             f"{describe_measurement(value_of_information(ratio))}"
         )
-    time = 1 / ratio.value
     if time >= _LONG:
-        return f"It takes {_number(time)} times as long{_interval(low, high, ratio)}."
-    sides = (low, high) if time > 1 else (high, low)
-    percent = (f"{float(f'{100 * abs(end - 1):.2g}'):g} %" for end in sides)
-    interval = _in_brackets(f"90 % interval {' to '.join(percent)}") if _has_width(ratio) else ""
-    share = f"{float(f'{100 * abs(time - 1):.2g}'):g} %"
-    return f"It {'costs' if time > 1 else 'saves'} {share}{interval}."
+        return f"It takes {_number(time)} times as long{_interval(low, high)}."
+    if time > 1:
+        return f"It costs {_percent(time)}{_interval(low, high, _percent)}."
+    return f"It saves {_percent(time)}{_interval(high, low, _percent)}."
 
 
 def describe_speed_up(ratio: Ratio) -> str:
     """How many times faster or slower, with the 90 % interval: `1.17 times slower (90 % interval 1.05 to 1.30)`."""
     low, high = ratio.interval()
     if ratio.log >= 0:
-        return f"{_number(ratio.value)} times faster{_interval(low, high, ratio)}"
-    return f"{_number(1 / ratio.value)} times slower{_interval(1 / high, 1 / low, ratio)}"
+        return f"{_number(ratio.value)} times faster{_interval(low, high)}"
+    return f"{_number(1 / ratio.value)} times slower{_interval(1 / high, 1 / low)}"
 
 
 def describe_measurement(rows: Sequence[Worth], lines: int = 0) -> str:
@@ -235,24 +223,15 @@ def describe_measurement(rows: Sequence[Worth], lines: int = 0) -> str:
     return f"Measure {best.input} on your machines {command}, and it is decided with probability {sure}."
 
 
-def _as_fast(ratio: Ratio) -> str:
-    low, high = ratio.interval()
-    return f"{_number(low)} to {_number(high)} times as fast (90 % interval)" if _has_width(ratio) else ""
-
-
-def _interval(low: float, high: float, ratio: Ratio) -> str:
-    return _in_brackets(f"90 % interval {_number(low)} to {_number(high)}") if _has_width(ratio) else ""
-
-
-def _has_width(ratio: Ratio) -> bool:
-    low, high = ratio.interval()
-    return high > low
-
-
-def _in_brackets(text: str) -> str:
-    return f" ({text})" if text else ""
-
-
 def _number(value: float) -> str:
     """A ratio to two decimals, large ones to three digits."""
     return f"{value:.2f}" if value < 100 else f"{value:,.3g}"
+
+
+def _percent(time: float) -> str:
+    """By how much a ratio of times differs from 1."""
+    return f"{float(f'{100 * abs(time - 1):.2g}'):g} %"
+
+
+def _interval(one: float, other: float, show: Callable[[float], str] = _number) -> str:
+    return f" (90 % interval {show(one)} to {show(other)})" if one != other else ""

@@ -32,7 +32,7 @@ from simulator.studies.explain.critical_path import PARTS, Exposure, hiding_comp
 from simulator.studies.explain.sensitivity import sensitivity
 from simulator.studies.explain.terms import terms_of
 from simulator.studies.processes.executors import map_watched
-from simulator.studies.variants.changes import (
+from simulator.studies.variants.crossing import (
     with_free_selection,
     with_good_implementation,
     with_infinite_network,

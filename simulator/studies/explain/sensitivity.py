@@ -15,7 +15,7 @@ from simulator.reporting.answers.explained import Sensitivity, Slope
 from simulator.scenario.changes import scale_compute, scale_curve, value_at, with_value, without_measured_collectives
 from simulator.scenario.scenario import Scenario
 from simulator.studies.processes.executors import map_watched
-from simulator.studies.variants.changes import without_replay
+from simulator.studies.variants.crossing import without_replay
 
 _NETWORK = {
     "cluster.network.bandwidth": ("B/s", "network bandwidth"),

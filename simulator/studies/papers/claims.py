@@ -11,11 +11,12 @@ from typing import Any
 import pandas as pd
 
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
+from simulator.loading.replacing import plain_value_at
 from simulator.records import Record
 from simulator.reporting.wording.blocks import Table, columns, method_name
 from simulator.reporting.wording.traces import NOT_SETTLED
 from simulator.reporting.wording.values import KINDS
-from simulator.scenario.conditions import COMPARE, matches, part_of
+from simulator.scenario.conditions import COMPARE, matches
 from simulator.studies.papers.document import NOT_STATED, ComputedFigure, Paper, Statement
 from simulator.units import COLUMN_SUFFIXES
 
@@ -63,7 +64,7 @@ def _values(rows: pd.DataFrame, name: str, where: str, compared: bool = False) -
         for unit, suffix in {"": "", **COLUMN_SUFFIXES}.items():
             column = ".".join(parts[:cut]) + suffix
             if column in rows:
-                values = [part_of(_plain(value), parts[cut:], Path()) for value in rows[column]]
+                values = [plain_value_at(_plain(value), ".".join(parts[cut:]), Path()) for value in rows[column]]
                 return [f"{value!r} {unit}" if unit and compared else value for value in values]
     raise InputError(Problem(where, "a column of the rows", repr(name), suggest_nearest(name, map(str, rows.columns))))
 

@@ -36,7 +36,6 @@ from simulator.studies.planning.targets import (
     parse_target,
     unknowns_of,
 )
-from simulator.studies.variants.changes import without_replay
 from simulator.studies.variants.crossing import (
     Along,
     AskedPoint,
@@ -47,6 +46,7 @@ from simulator.studies.variants.crossing import (
     find_change,
     known_gaps,
     search_together,
+    without_replay,
 )
 
 

@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Any
 
 from simulator.errors import InputError, Problem, SparsimError, format_value
-from simulator.studies.processes.executors import Batches, ChunkQueue, Evaluation, Function, InBatches, Result
+from simulator.studies.processes.executors import Batches, ChunkQueue, Function, InBatches, Result
 
 _CONNECT_SECONDS = 15
 _WAITING = 3
@@ -40,8 +40,8 @@ class DaskExecutor:
 
         Raises InputError where no scheduler answers, SparsimError where the connection to it is lost.
         """
-        queue = ChunkQueue(groups)
-        if not queue:
+        queue = ChunkQueue[Result](groups)
+        if not queue.left:
             return
         blob = zlib.compress(pickle.dumps(function, protocol=pickle.HIGHEST_PROTOCOL))
         with self._client() as client:
@@ -53,7 +53,7 @@ class DaskExecutor:
                     threads = max(1, sum(client.nthreads().values()))
                 except OSError:
                     raise self._lost() from None
-                while queue and len(sent) < _WAITING * threads:
+                while queue.left and len(sent) < _WAITING * threads:
                     chunk = queue.take(threads)
                     future = client.submit(evaluate_chunk, blob, chunk, pure=False)
                     sent[future] = chunk
@@ -65,9 +65,9 @@ class DaskExecutor:
                 if future.status == "finished":
                     yield future.result()
                 else:
-                    given_up = queue.put_back(chunk) if self._workers_died(future) else []
+                    given_up = queue.put_back(chunk, _DIED) if self._workers_died(future) else []
                     if given_up:
-                        yield [Evaluation(number, None, _DIED) for number in given_up]
+                        yield given_up
                 send()
 
     def _client(self) -> Any:

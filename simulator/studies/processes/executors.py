@@ -26,9 +26,8 @@ from simulator.errors import InputError, Problem, SparsimError, format_value
 from simulator.progress import Watch
 
 BATCH_SECONDS = 0.25
-"""How long a finished point may wait for others before it is handed over."""
-_CALL_SECONDS = BATCH_SECONDS
-"""How long one evaluation of several points together may take before fewer are taken together."""
+"""How long a finished point may wait for others before it is handed over, and an evaluation of several points together
+may take before fewer are taken together."""
 _GROWTH = 2
 MAX_CHUNK = 512
 _CHUNKS_LEFT = 3
@@ -53,17 +52,14 @@ Batches = Generator[list[Evaluation[Result]], None, None]
 """Outcomes of points, in batches as they are finished. Closing the iterator stops everything."""
 
 
-class ChunkQueue:
+class ChunkQueue(Generic[Result]):
     """Points still to be evaluated, handed out in chunks of whole groups that become smaller towards the end."""
 
     def __init__(self, groups: Sequence[Sequence[int]]) -> None:
         self.groups = deque(list(group) for group in groups)
         self.left = sum(len(group) for group in groups)
         self.alone: deque[int] = deque()
-        self.tries: dict[int, int] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self.left)
+        self.tried = set[int]()
 
     def take(self, processes: int) -> list[int]:
         """The next chunk for one of so many processes; points that are tried again are chunks of their own."""
@@ -82,20 +78,17 @@ class ChunkQueue:
         self.left -= len(chunk)
         return chunk
 
-    def put_back(self, numbers: Sequence[int]) -> list[int]:
+    def put_back(self, numbers: Sequence[int], why: str) -> list[Evaluation[Result]]:
         """Put back the points of a process that died, each to be tried once more and alone.
 
-        Returns those that were alone and tried before: they are given up.
+        Returns the one that was alone and tried before: it is given up, and `why`.
         """
-        given_up = []
-        for number in numbers:
-            if len(numbers) == 1 and self.tries.get(number):
-                given_up.append(number)
-            else:
-                self.tries[number] = 1
-                self.alone.append(number)
-                self.left += 1
-        return given_up
+        if len(numbers) == 1 and numbers[0] in self.tried:
+            return [Evaluation(numbers[0], None, why)]
+        self.tried.update(numbers)
+        self.alone += numbers
+        self.left += len(numbers)
+        return []
 
 
 class InBatches(Generic[Result]):
@@ -115,7 +108,7 @@ class InBatches(Generic[Result]):
             batch += [Evaluation(*pair) for pair in zip(some, self.function(some), strict=True)]
             now = time.monotonic()
             start += len(some)
-            if now - began > _CALL_SECONDS:
+            if now - began > BATCH_SECONDS:
                 self.together = max(1, len(some) // _GROWTH)
             elif len(some) == self.together:
                 self.together = min(_GROWTH * self.together, MAX_CHUNK)
@@ -167,16 +160,13 @@ class _Worker(Generic[Result]):
             self.connection.send(chunk)
 
     def receive(self) -> list[Evaluation[Result]]:
-        """The outcomes that it has finished. Raises EOFError where it has died."""
+        """The outcomes of its next points; none where it waits for points. Raises EOFError where it has died."""
         try:
-            message: list[Evaluation[Result]] | None = self.connection.recv()
+            message: list[Evaluation[Result]] = self.connection.recv()
         except (OSError, pickle.UnpicklingError):
             raise EOFError from None
-        if message is None:
-            self.started = self.idle = True
-            return []
-        done = {outcome.number for outcome in message}
-        self.points = [number for number in self.points if number not in done]
+        self.started, self.idle = True, not message
+        self.points = self.points[len(message) :]
         return message
 
     def stop(self) -> str:
@@ -202,14 +192,14 @@ def run_locally(
     if processes == 1:
         yield from InBatches(function).evaluate([number for group in groups for number in group])
         return
-    queue = ChunkQueue(groups)
+    queue = ChunkQueue[Result](groups)
     blob = None if can_fork() else pickle.dumps(function, protocol=pickle.HIGHEST_PROTOCOL)
     never_started = 0
     team = [_Worker(function, blob) for _ in range(min(processes, queue.left))]
     try:
-        while queue or any(worker.points for worker in team):
+        while queue.left or any(worker.points for worker in team):
             for worker in team:
-                if worker.idle and queue:
+                if worker.idle and queue.left:
                     worker.send(queue.take(len(team)))
             ready = wait([worker.connection for worker in team])
             for worker in [item for item in team if item.connection in ready]:
@@ -217,12 +207,12 @@ def run_locally(
                     finished = worker.receive()
                 except EOFError:
                     team.remove(worker)
-                    how, given_up = worker.stop(), queue.put_back(worker.points)
-                    finished = [Evaluation(number, None, f"{_DIED} ({how})") for number in given_up]
+                    how = worker.stop()
+                    finished = queue.put_back(worker.points, f"{_DIED} ({how})")
                     never_started += not worker.started
                     if never_started > processes:
                         raise SparsimError(f"new processes end at once ({how}): {_GUARD}") from None
-                    if queue:
+                    if queue.left:
                         team.append(_Worker(function, blob))
                 if finished:
                     yield finished
@@ -261,11 +251,11 @@ def _serve(connection: Connection, function: Function[int, Any] | None) -> None:
             _let_go_of_files(connection.fileno())
             gc.freeze()  # what is shared with the process that was copied is not touched
         in_batches = InBatches[Any](function)
-        connection.send(None)
+        connection.send([])
         while True:
             for batch in in_batches.evaluate(connection.recv()):
                 connection.send(batch)
-            connection.send(None)
+            connection.send([])
 
 
 def count_processes(processes: int | None, items: int | None = None) -> int:

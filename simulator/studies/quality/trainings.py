@@ -21,17 +21,23 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import ConfigDict, TypeAdapter
 
-from simulator.errors import InputError, Problem, SparsimError, collect_problems, format_value
+from simulator.errors import InputError, Problem, SparsimError, collect_problems
 from simulator.loading.documents import Document, parse_document, read_document
 from simulator.progress import Progress
 from simulator.records import Struct, field
-from simulator.scenario.catalogue import grid_schema
 from simulator.studies.processes.executors import run_locally
-from simulator.studies.sweep.grid import Axis, read_grid
+from simulator.studies.sweep.grid import Axis, GridFile, read_grid
 from simulator.trainings.options import TrainingOptions, change_options
 from simulator.trainings.runs import finished_run
+
+
+class StudyFile(GridFile):
+    """A training and the keys that are varied."""
+
+    model_config = ConfigDict(title="Study of trainings")
+    base: dict[str, Any]
 
 
 class StudyResult(Struct):
@@ -93,18 +99,10 @@ def _train(
 def read_study(source: Path | Document, overrides: Sequence[str] = ()) -> dict[int, TrainingOptions]:
     """The options of every training of a study, by number. Raises InputError with every problem and its place."""
     document = source if isinstance(source, Document) else read_document(source)
-    grid, data = read_grid(document, Path(document.path).parent), document.data
-    problems = [
-        Problem(f"{document.where((key,))}: {key}", "a key of a study of trainings", f"'{key}', which is of a sweep")
-        for key in ("intervals", "verdicts")
-        if key in data
-    ]
-    if not isinstance(data["base"], dict):
-        where = f"{document.where(('base',))}: base"
-        problems.append(Problem(where, "a mapping with the keys of a training", format_value(data["base"])))
+    grid = read_grid(document, Path(document.path).parent, StudyFile)
     given = [(key, parse_document(text, f"--set {key}").data) for key, _, text in (o.partition("=") for o in overrides)]
     varied = {axis.key for axis in grid.axes}
-    problems += [Problem(f"--set {key}", "a key that does not vary", f"'{key}'") for key, _ in given if key in varied]
+    problems = [Problem(f"--set {key}", "a key that does not vary", f"'{key}'") for key, _ in given if key in varied]
     if problems:
         raise InputError(problems)
     options = {}
@@ -123,7 +121,7 @@ def study_schema() -> Mapping[str, Any]:
     base = TypeAdapter(TrainingOptions).json_schema()
     base["properties"]["method"] |= {"type": ["object", "string"]}
     del base["required"]  # what is required may vary
-    return grid_schema("Study of trainings", "A training and the keys that are varied.", base)
+    return StudyFile.schema_with(base)
 
 
 def _point(document: Document, chosen: Sequence[tuple[Axis, int]]) -> Document:

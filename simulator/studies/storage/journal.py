@@ -6,7 +6,7 @@ import math
 import os
 import zlib
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -24,16 +24,24 @@ MAX_RECORD = 2**20
 _encode = msgspec.json.Encoder().encode  # a third of the time of `json`
 
 
-def row_record(digest: str, row: Mapping[str, Any]) -> bytes:
-    """The record of a point that succeeded. Raises ValueError for inf and NaN, which JSON does not have."""
+class PointOutcome(NamedTuple):
+    """A point's digest, its record for the journal (JSON), and its error, if any."""
+
+    digest: str
+    body: bytes
+    error: str | None
+
+
+def succeeded(digest: str, row: Mapping[str, Any]) -> PointOutcome:
+    """The outcome of a point with a row. Raises ValueError for inf and NaN, which JSON does not have."""
     if not math.isfinite(sum([value for value in row.values() if type(value) is float])):
         raise ValueError(f"a row of finite numbers, got {row}")
-    return b'{"digest": %b, %b%b}' % (_encode(digest), ROW[:-1], _encode(row))
+    return PointOutcome(digest, b'{"digest": %b, %b%b}' % (_encode(digest), ROW[:-1], _encode(row)), None)
 
 
-def error_record(digest: str, error: str | None) -> bytes:
-    """The record of a point that failed."""
-    return b'{"digest": %b, "error": %b}' % (_encode(digest), _encode(error))
+def failed(digest: str, error: str) -> PointOutcome:
+    """The outcome of a point without."""
+    return PointOutcome(digest, b'{"digest": %b, "error": %b}' % (_encode(digest), _encode(error)), error)
 
 
 class PointRecord(Record, forbid_unknown_fields=True):
@@ -47,39 +55,33 @@ class PointRecord(Record, forbid_unknown_fields=True):
     error: str | None = None
 
 
-def read_record(body: bytes) -> PointRecord | None:
-    """A record of the form that this program writes; None for anything else."""
+def line_of(body: bytes) -> bytes:
+    """A record as a line of the journal: its CRC-32 stands before its JSON."""
+    return b"%08x %b\n" % (zlib.crc32(body), body)
+
+
+def read_record(line: bytes) -> PointRecord | None:
+    """The record of a line of the form that this program writes; None for anything else."""
+    body = line[PREFIX:-1]
     try:
         record = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    if (record.row is None) == (record.error is None) or (record.row is not None) != (ROW in body):
-        return None
     row = record.row
+    if line_of(body) != line or (row is None) == (record.error is None) or (row is not None) != (ROW in body):
+        return None
     if row is not None and ("error" in row or row.get("digest", record.digest) != record.digest.partition("+")[0]):
         return None
     return record
 
 
 _decode = msgspec.json.Decoder(PointRecord).decode
-
-
-def line_of(body: bytes) -> bytes:
-    """A record as a line of the journal."""
-    return checksum(body) + body + b"\n"
-
-
-def checksum(body: bytes) -> bytes:
-    """The CRC-32 before a record's JSON."""
-    return b"%08x " % zlib.crc32(body)
-
-
 MAX_COLUMNS = 2000
 """Columns that all records together may have."""
 
 
 class _Place(NamedTuple):
-    """Position of a record: file handle, first byte and length of its JSON; and whether the point succeeded."""
+    """Position of a record: file handle, first byte and length of its line; and whether the point succeeded."""
 
     file: int
     start: int
@@ -95,42 +97,34 @@ class Journal(AbstractContextManager["Journal"]):
     """
 
     def __init__(self, folder: Path, part: str = "") -> None:
-        self.folder, self.part = folder, part
-        self.path = folder / f"points{part}.jsonl"
+        self.folder, self.path = folder, folder / f"points{part}.jsonl"
         self.records: dict[str, _Place] = {}
         self.damaged = 0
         self.columns: set[str] = set()
-        self.locks: list[int] = []
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._lock("sweep.lock", shared=bool(part))
-            if part:
-                self._lock(f"sweep{part}.lock", shared=False)
-            self.file = _open_file(self.path, os.O_APPEND)
-            self.locks.append(self.file)
-            self._read()
-        except OSError as error:
-            self.close()
-            what = "a folder that can be written"
-            raise InputError(Problem(str(folder), what, error.strerror or str(error))) from None
-        except BaseException:
-            self.close()
-            raise
+        with ExitStack() as opened:  # nothing stays open, or locked, if anything fails
+            self.opened = opened
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                self._lock("sweep.lock", shared=bool(part))
+                if part:
+                    self._lock(f"sweep{part}.lock", shared=False)
+                self.file = self._open(self.path, os.O_APPEND)
+                self._read()
+            except OSError as error:
+                what = "a folder that can be written"
+                raise InputError(Problem(str(folder), what, error.strerror or str(error))) from None
+            self.opened = opened.pop_all()
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
         """Close the files and unlock the folder."""
-        while self.locks:
-            os.close(self.locks.pop())
+        self.opened.close()
 
-    def add(self, bodies: Sequence[tuple[str, bytes]]) -> None:
-        """Append records, given as digest and JSON, and flush them to the disk.
+    def add(self, outcomes: Sequence[PointOutcome]) -> None:
+        """Append the records of outcomes, and flush them to the disk.
 
         Raises InputError where they cannot be written, as on a full disk.
         """
-        view = memoryview(b"".join(line_of(body) for _, body in bodies))
+        view = memoryview(b"".join(line_of(body) for _, body, _ in outcomes))
         try:
             start = os.lseek(self.file, 0, os.SEEK_END)
             while view:
@@ -140,8 +134,8 @@ class Journal(AbstractContextManager["Journal"]):
             hint = "what was finished before is kept: free some space and run the same command again to continue"
             what = "a file that can be written"
             raise InputError(Problem(str(self.path), what, error.strerror or str(error), hint)) from None
-        for digest, body in bodies:
-            self.records[digest] = _Place(self.file, start + PREFIX, len(body), ROW in body)
+        for digest, body, reason in outcomes:
+            self.records[digest] = _Place(self.file, start, PREFIX + len(body) + 1, reason is None)
             start += PREFIX + len(body) + 1
 
     def finished(self, digest: str) -> bool:
@@ -152,20 +146,18 @@ class Journal(AbstractContextManager["Journal"]):
     def record(self, digest: str) -> PointRecord:
         """The record of a point, which has one. Raises InputError where the file was changed meanwhile."""
         place = self.records[digest]
-        line = os.pread(place.file, PREFIX + place.size, place.start - PREFIX)
-        body = line[PREFIX:]
-        if line[:PREFIX] != checksum(body):
+        record = read_record(os.pread(place.file, place.size, place.start))
+        if record is None:
             what = "the same records as at the start of the sweep"
             hint = "the file was changed meanwhile; run the same command again to compute what is missing"
             raise InputError(Problem(str(self.folder), what, "others", hint))
-        return _decode(body)
+        return record
 
     def _read(self) -> None:
         """Read every journal of the folder, its own last, and cut an incomplete line off the end of its own."""
         for path in sorted(self.folder.glob("points*.jsonl")):
             if path != self.path:
-                self.locks.append(_open_file(path, writes=False))
-                self._read_file(self.locks[-1])
+                self._read_file(self._open(path, writes=False))
         whole = self._read_file(self.file)
         if whole < os.fstat(self.file).st_size:
             os.ftruncate(self.file, whole)
@@ -179,7 +171,7 @@ class Journal(AbstractContextManager["Journal"]):
                 if not line.endswith(b"\n") and len(line) < MAX_RECORD:
                     break  # incomplete, or being written by another shard
                 if line != b"\n":
-                    self._keep(line.rstrip(b"\n"), handle, start)
+                    self._keep(line, handle, start)
                 start += len(line)
                 if line.endswith(b"\n"):
                     whole = start
@@ -187,21 +179,19 @@ class Journal(AbstractContextManager["Journal"]):
 
     def _keep(self, line: bytes, handle: int, start: int) -> None:
         """Keep the position of one record, if it is complete and has the form that this program writes."""
-        body = line[PREFIX:]
-        record = read_record(body) if line[:PREFIX] == checksum(body) else None
+        record = read_record(line)
         columns = set() if record is None else self.columns.union(record.row or ())
         if record is None or len(columns) > MAX_COLUMNS:
             self.damaged += 1
             return
         self.columns = columns
         if record.row is not None or not self.finished(record.digest):
-            self.records[record.digest] = _Place(handle, start + PREFIX, len(body), record.row is not None)
+            self.records[record.digest] = _Place(handle, start, len(line), record.row is not None)
 
     def _lock(self, name: str, shared: bool) -> None:
         """Take a lock that ends with the process. Raises InputError where another process has it."""
         path = self.folder / name
-        handle = _open_file(path)
-        self.locks.append(handle)
+        handle = self._open(path)
         import fcntl
 
         try:
@@ -214,16 +204,17 @@ class Journal(AbstractContextManager["Journal"]):
         os.ftruncate(handle, 0)
         os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
 
+    def _open(self, path: Path, flags: int = 0, writes: bool = True) -> int:
+        """A file of the folder, created where there is none that is to be written.
 
-def _open_file(path: Path, flags: int = 0, writes: bool = True) -> int:
-    """A file of the folder, created where there is none that is to be written.
-
-    Raises InputError for a link, since its target would be written to, and for what is no file, such as a pipe, which
-    would be waited for.
-    """
-    if writes and path.is_symlink():
-        raise InputError(Problem(str(path), "a file of this folder", "a link to elsewhere", "remove it"))
-    if path.exists() and not path.is_file():
-        raise InputError(Problem(str(path), "a file", "a folder, a device or a pipe", "remove it"))
-    access = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW if writes else os.O_RDONLY
-    return os.open(path, access | os.O_CLOEXEC | os.O_NONBLOCK | flags, 0o644)
+        Raises InputError for a link, since its target would be written to, and for what is no file, such as a pipe,
+        which would be waited for.
+        """
+        if writes and path.is_symlink():
+            raise InputError(Problem(str(path), "a file of this folder", "a link to elsewhere", "remove it"))
+        if path.exists() and not path.is_file():
+            raise InputError(Problem(str(path), "a file", "a folder, a device or a pipe", "remove it"))
+        access = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW if writes else os.O_RDONLY
+        handle = os.open(path, access | os.O_CLOEXEC | os.O_NONBLOCK | flags, 0o644)
+        self.opened.callback(os.close, handle)
+        return handle

@@ -3,26 +3,137 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
+from pydantic import AfterValidator, ConfigDict, Field, PlainValidator, WithJsonSchema, model_validator
+from pydantic.json_schema import JsonSchemaValue
 
+from simulator.component import Spec, expected
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
-from simulator.loading.documents import Document, KeyPath
-from simulator.records import Record
-from simulator.scenario.conditions import COMPARE, NOT, is_comparison, matches, number_of, part_of
+from simulator.loading.documents import Document, KeyPath, validate_document
+from simulator.loading.replacing import plain_value_at
+from simulator.records import Record, replace
+from simulator.scenario.conditions import is_comparison, matches, number_of
 from simulator.units import DIMENSIONS
 
 MAX_POINTS = 250_000
 MAX_VALUES = 2 * MAX_POINTS
-KEYS = ("name", "question", "base", "vary", "zip", "skip", "intervals", "verdicts")
-_RANGE = ("from", "to", "scale", "points")
-_SCALES = ("linear", "log")
 _MOST = 1e30
+
+
+def _unless(valid: Callable[[Any], Any], what: str) -> AfterValidator:
+    """A validator that refuses what is not valid, where `what` is expected."""
+
+    def check(value: Any) -> Any:
+        if not valid(value):
+            raise expected(what, format_value(value))
+        return value
+
+    return AfterValidator(check)
+
+
+Key = Annotated[str, _unless(lambda key: all(key.split(".")), "a dotted key such as cluster.nodes")]
+Quantity = Annotated[
+    Any,
+    _unless(number_of, "a number or a quantity with its unit"),
+    WithJsonSchema({"type": ["number", "string"]}),
+]
+
+
+class ComparedValue(Spec):
+    """How values that are skipped compare: `above`, `at_least`, `below` or `at_most` a number; or not `other`."""
+
+    above: Quantity = None
+    at_least: Quantity = None
+    below: Quantity = None
+    at_most: Quantity = None
+    other: Any = Field(default=None, alias="not")
+
+
+class Range(Spec):
+    """A range of `points` values that includes both ends, `first` and `last`, in even steps on a `scale`."""
+
+    first: Quantity = Field(alias="from")
+    last: Quantity = Field(alias="to")
+    scale: Literal["linear", "log"] = "linear"
+    points: int = Field(ge=2, le=MAX_POINTS, strict=True)
+
+    @cached_property
+    def ends(self) -> list[tuple[float, str]]:
+        """Both ends in SI, each with its dimension."""
+        return [number_of(end) or (0.0, "") for end in (self.first, self.last)]
+
+    @model_validator(mode="after")
+    def _check_ends(self) -> Self:
+        """Both have units of one kind, and the steps between them are finite."""
+        got, log, least = f"{self.first} and {self.last}", self.scale == "log", min(self.ends)[0]
+        if len({dimension for value, dimension in self.ends if value or dimension}) > 1:
+            raise expected("both ends in units of one kind", got)
+        if log and least <= 0:
+            raise expected("both ends above 0, for a log scale", got)
+        if max(abs(end) for end, _ in self.ends) > _MOST or (log and least < 1 / _MOST):
+            raise expected(f"ends from {1 / _MOST:g} to {_MOST:g}", got)
+        return self
+
+    def values(self) -> list[Any]:
+        """To 12 digits; whole numbers where both ends and the value are whole; with the unit of the ends."""
+        (first, _), (last, _) = self.ends
+        steps = [place / (self.points - 1) for place in range(self.points)]
+        log = self.scale == "log"
+        made = [first * (last / first) ** step if log else first + (last - first) * step for step in steps]
+        made = [first, *(float(f"{value:.12g}") for value in made[1:-1]), last]
+        unit = next((DIMENSIONS[dimension].si for _, dimension in self.ends if dimension), "")
+        if unit:
+            return [f"{value!r} {unit}" for value in made]
+        whole = isinstance(self.first, int) and isinstance(self.last, int)
+        return [int(value) if whole and value == int(value) else value for value in made]
+
+
+def _read_values(given: Any) -> list[Any] | Range:
+    if isinstance(given, dict) and ("from" in given or "to" in given):
+        return Range.model_validate(given)
+    if isinstance(given, list | tuple) and given:
+        return list(given)
+    raise expected("a list of values, or {from, to, scale, points}", format_value(given))
+
+
+def _check_condition(condition: Any) -> Any:
+    if is_comparison(condition):
+        ComparedValue.model_validate(condition)
+    return condition
+
+
+_Listed = Annotated[list[Any], Field(min_length=1)] | Range
+Values = Annotated[list[Any] | Range, PlainValidator(_read_values, json_schema_input_type=_Listed)]
+Axes = Annotated[dict[Key, Values], Field(json_schema_extra={"minProperties": 1})]
+Conditions = Annotated[dict[str, Annotated[Any, AfterValidator(_check_condition)]], Field(min_length=1)]
+
+
+class GridFile(Spec):
+    """A `base` and the keys that are varied: by `vary`, `zip` and `skip`; its `name` and its `question`."""
+
+    model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["vary"]}, {"required": ["zip"]}]})
+    name: Any = Field("", json_schema_extra={"type": "string"})
+    question: Any = Field("", json_schema_extra={"type": "string"})
+    base: Any
+    vary: Axes = Field({}, description="Every combination of these values is a point.")
+    zip: list[Axes] = Field([], description="Lists of one length whose values are taken together.")
+    skip: list[Conditions] = Field(
+        [],
+        description="A point is left out where it meets all conditions of an entry: values, lists, comparisons.",
+    )
+
+    @classmethod
+    def schema_with(cls, base: JsonSchemaValue) -> JsonSchemaValue:
+        """The JSON Schema of such a file, whose base has this one."""
+        schema = cls.model_json_schema()
+        schema["properties"]["base"] = base
+        return schema
 
 
 class Axis(Record):
@@ -38,7 +149,7 @@ class Axis(Record):
         return tuple(self.key.split("."))
 
 
-class SweepGrid(Record, dict=True):
+class SweepGrid(Record):
     """All combinations of the entries of the dimensions; a dimension is a varied key or a group of keys under `zip`.
 
     Points are numbered from 0, the last dimension changes fastest; `left_out` (size,) marks the skipped ones.
@@ -46,13 +157,6 @@ class SweepGrid(Record, dict=True):
 
     dimensions: tuple[tuple[Axis, ...], ...]
     left_out: np.ndarray
-
-    @cached_property
-    def steps(self) -> tuple[tuple[int, int], ...]:
-        """Of each axis: by how many points its value changes, and how many values there are."""
-        shape = self.shape
-        each = [(math.prod(shape[place + 1 :]), size) for place, size in enumerate(shape)]
-        return tuple(step for step, dimension in zip(each, self.dimensions, strict=True) for _ in dimension)
 
     @property
     def axes(self) -> tuple[Axis, ...]:
@@ -70,180 +174,72 @@ class SweepGrid(Record, dict=True):
 
     def choice(self, number: int) -> tuple[int, ...]:
         """Which of its values each axis takes at a point."""
-        return tuple([number // step % size for step, size in self.steps])
+        entries = np.unravel_index(number, self.shape)
+        return tuple([int(entry) for entry, axes in zip(entries, self.dimensions, strict=True) for _ in axes])
 
 
-def read_grid(document: Document, near: Path) -> SweepGrid:
-    """The grid of a sweep file. Raises InputError with every problem found, each with its place."""
-    return _GridReader(document, near).grid()
+def read_grid(document: Document, near: Path, kind: type[GridFile] = GridFile) -> SweepGrid:
+    """The grid of a file of this kind. Raises InputError with every problem found, each with its place."""
+    file = validate_document(kind.model_validate, document, near)
+    dimensions = _read_dimensions(file, document)
+    grid = SweepGrid(dimensions, np.zeros(math.prod(len(axes[0].values) for axes in dimensions), dtype=bool))
+    return replace(grid, left_out=_left_out(file.skip, grid, document, near))
 
 
-class _GridReader:
-    """Reads `vary`, `zip` and `skip`, and collects the problems."""
+def _read_dimensions(file: GridFile, document: Document) -> tuple[tuple[Axis, ...], ...]:
+    """The axes of each dimension. Raises InputError for keys and lists that do not go together, and for too many."""
+    groups: list[tuple[KeyPath, dict[str, Values]]] = [(("vary",), {key: given}) for key, given in file.vary.items()]
+    groups += [(("zip", number), group) for number, group in enumerate(file.zip) if group]
+    problems: list[Problem] = []
+    in_ranges = sum(given.points for _, group in groups for given in group.values() if isinstance(given, Range))
+    if in_ranges > MAX_VALUES:
+        what = f"at most {MAX_VALUES:,} values of all ranges together"
+        raise InputError(Problem(document.describe_place(("vary",)), what, f"{in_ranges:,}"))
+    dimensions = [tuple(_axis(key, given, (*path, key)) for key, given in group.items()) for path, group in groups]
+    seen = set[str]()
+    for axes, (path, _) in zip(dimensions, groups, strict=True):
+        for key in (axis.key for axis in axes if axis.key in seen):
+            problems.append(Problem(document.describe_place((*path, key)), "each key once", f"'{key}' again"))
+        seen |= {axis.key for axis in axes}
+        if len({len(axis.values) for axis in axes}) > 1:
+            counts = ", ".join(f"{axis.key} {len(axis.values)}" for axis in axes)
+            problems.append(Problem(document.describe_place(path), "lists of one length", counts))
+    size, where = math.prod(len(axes[0].values) for axes in dimensions), document.describe_place(("vary",))
+    if not dimensions:
+        problems.append(Problem(where, "keys to `vary` or to `zip`", "none"))
+    if size > MAX_POINTS:
+        hint = "sweep one part after the other"
+        problems.append(Problem(where, f"at most {MAX_POINTS:,} points", f"{size:,}", hint))
+    if problems:
+        raise InputError(problems)
+    return tuple(dimensions)
 
-    def __init__(self, document: Document, near: Path) -> None:
-        self.document, self.near = document, near
-        self.problems: list[Problem] = []
-        self.seen: set[str] = set()
-        self.made = 0
 
-    def grid(self) -> SweepGrid:
-        data = self.document.mapping("a sweep: a mapping")
-        for key in data:
-            if key not in KEYS:
-                self._wrong((key,), "a known key", f"'{key}'", suggest_nearest(str(key), KEYS))
-        dimensions: list[tuple[Axis, ...]] = [(axis,) for axis in self._axes(data.get("vary", {}), ("vary",))]
-        dimensions += self._zipped(data.get("zip", []))
-        if "base" not in data:
-            self._wrong((), "a `base`: a scenario or its name", "nothing", name="base")
-        if not dimensions and not self.problems:
-            self._wrong((), "keys to `vary` or to `zip`", "none", name="vary")
-        size = math.prod(len(dimension[0].values) for dimension in dimensions)
-        if size > MAX_POINTS:
-            self._wrong(("vary",), f"at most {MAX_POINTS:,} points", f"{size:,}", "sweep one part after the other")
-        if self.problems:
-            raise InputError(self.problems)
-        left_out = self._left_out(data.get("skip", []), SweepGrid(tuple(dimensions), np.zeros(size, dtype=bool)))
-        if not self.problems and left_out.all():
-            self._wrong(("skip",), "at least one point that is not skipped", "none")
-        if self.problems:
-            raise InputError(self.problems)
-        return SweepGrid(tuple(dimensions), left_out)
+def _axis(key: str, given: list[Any] | Range, path: KeyPath) -> Axis:
+    if isinstance(given, Range):
+        return Axis(key, tuple(given.values()), (path,) * given.points)
+    return Axis(key, tuple(given), tuple((*path, place) for place in range(len(given))))
 
-    def _wrong(self, path: KeyPath, what: str, got: str, hint: str = "", name: str = "") -> None:
-        place = f"{self.document.where(path)}: {name}" if name else self.document.describe_place(path)
-        self.problems.append(Problem(place, what, got, hint))
 
-    def _axes(self, given: Any, path: KeyPath) -> Iterator[Axis]:
-        if not isinstance(given, dict):
-            self._wrong(path, "a mapping from dotted keys to values", format_value(given))
-            return
-        for key, values in given.items():
-            at = (*path, key)
-            if not all(str(key).split(".")):
-                self._wrong(at, "a dotted key such as cluster.nodes", format_value(key))
-            elif key in self.seen:
-                self._wrong(at, "each key once", f"'{key}' again")
-            else:
-                self.seen.add(key)
-                listed, places = self._values(values, at)
-                if listed:
-                    yield Axis(key, tuple(listed), tuple(places))
-
-    def _zipped(self, given: Any) -> Iterator[tuple[Axis, ...]]:
-        if not isinstance(given, list):
-            self._wrong(("zip",), "a list of mappings whose lists go together", format_value(given))
-            return
-        for number, group in enumerate(given):
-            axes = tuple(self._axes(group, ("zip", number)))
-            lengths = {axis.key: len(axis.values) for axis in axes}
-            if len(set(lengths.values())) > 1:
-                counts = ", ".join(f"{key} {count}" for key, count in lengths.items())
-                self._wrong(("zip", number), "lists of one length", counts)
-            elif axes:
-                yield axes
-
-    def _values(self, given: Any, path: KeyPath) -> tuple[list[Any], list[KeyPath]]:
-        """Values of one key, and their places; none where they cannot be read."""
-        if isinstance(given, dict) and ("from" in given or "to" in given):
-            listed = self._range(given, path)
-            return listed, [path] * len(listed)
-        if not isinstance(given, list | tuple) or not given:
-            self._wrong(path, "a list of values, or {from, to, scale, points}", format_value(given))
-            return [], []
-        return list(given), [(*path, place) for place in range(len(given))]
-
-    def _range(self, given: Mapping[str, Any], path: KeyPath) -> list[Any]:
-        found = len(self.problems)
-        for key in given:
-            if key not in _RANGE:
-                self._wrong((*path, key), "a known key", f"'{key}'", suggest_nearest(str(key), _RANGE))
-        ends = []
-        for key in ("from", "to"):
-            end = number_of(given.get(key))
-            if end is None:
-                got = format_value(given[key]) if key in given else "nothing"
-                self._wrong((*path, key), "a number or a quantity with its unit", got)
-            else:
-                ends.append(end)
-        scale, points = given.get("scale", "linear"), given.get("points")
-        if scale not in _SCALES:
-            self._wrong((*path, "scale"), "linear or log", format_value(scale))
-        if isinstance(points, bool) or not isinstance(points, int) or not 2 <= points <= MAX_POINTS:
-            got = "nothing" if points is None else format_value(points)
-            self._wrong((*path, "points"), f"a whole number from 2 to {MAX_POINTS:,}", got)
-        if len(ends) == 2:
-            self._check_ends(given, ends, scale == "log", path)
-        if len(self.problems) == found:
-            self.made += int(points or 0)
-            if self.made > MAX_VALUES:
-                self._wrong(path, f"at most {MAX_VALUES:,} values of all ranges together", f"{self.made:,}")
-        if len(self.problems) > found:
-            return []
-        whole = all(isinstance(given[key], int) for key in ("from", "to"))
-        unit = next((DIMENSIONS[dimension].si for _, dimension in ends if dimension), "")
-        made = _spread(ends[0][0], ends[1][0], int(points or 0), scale == "log", whole)
-        return [f"{value!r} {unit}" for value in made] if unit else made
-
-    def _check_ends(self, given: Mapping[str, Any], ends: list[tuple[float, str]], log: bool, path: KeyPath) -> None:
-        """Check that both ends have units of one kind and that the steps between them are finite."""
-        got, least = f"{given['from']} and {given['to']}", min(ends)[0]
-        if len({dimension for value, dimension in ends if value or dimension}) > 1:
-            self._wrong(path, "both ends in units of one kind", got)
-        if log and least <= 0:
-            self._wrong(path, "both ends above 0, for a log scale", got)
-        if max(abs(end) for end, _ in ends) > _MOST or (log and 0 < least < 1 / _MOST):
-            self._wrong(path, f"ends from {1 / _MOST:g} to {_MOST:g}", got)
-
-    def _left_out(self, given: Any, grid: SweepGrid) -> np.ndarray:
-        """Which points (size,) match every condition of one of the entries."""
-        left_out = np.zeros(grid.shape, dtype=bool)
-        if not isinstance(given, list):
-            self._wrong(("skip",), "a list of mappings from dotted keys to values", format_value(given))
-            given = []
-        for number, entry in enumerate(given):
-            if not isinstance(entry, dict) or not entry:
-                self._wrong(("skip", number), "a mapping from dotted keys to values", format_value(entry))
+def _left_out(skip: Sequence[Mapping[str, Any]], grid: SweepGrid, document: Document, near: Path) -> np.ndarray:
+    """Which points (size,) match every condition of one of the entries. Raises InputError where none is left."""
+    left_out, problems = np.zeros(grid.shape, dtype=bool), list[Problem]()
+    axes = {axis.key: (place, axis) for place, dimension in enumerate(grid.dimensions) for axis in dimension}
+    for number, entry in enumerate(skip):
+        match = np.ones(grid.shape, dtype=bool)
+        for key, condition in entry.items():
+            within = [name for name in axes if f"{key}.".startswith(f"{name}.")]
+            if not within:
+                where, what = document.describe_place(("skip", number, key)), "a key that varies, or a part of it"
+                problems.append(Problem(where, what, f"'{key}'", suggest_nearest(key, axes)))
                 continue
-            match = np.ones(grid.shape, dtype=bool)
-            for key, condition in entry.items():
-                match &= self._matching(key, condition, ("skip", number, key), grid)
-            left_out |= match
-        return left_out.ravel()
-
-    def _matching(self, key: str, condition: Any, path: KeyPath, grid: SweepGrid) -> np.ndarray:
-        """Where one condition holds, in a shape that broadcasts with the grid's."""
-        matching: list[tuple[int, int, Axis]] = []
-        for number, dimension in enumerate(grid.dimensions):
-            matching += [(len(a.key), number, a) for a in dimension if f"{key}.".startswith(f"{a.key}.")]
-        if not matching:
-            self._wrong(path, "a key that varies, or a part of it", f"'{key}'", suggest_nearest(key, self.seen))
-            return np.zeros(1, dtype=bool)
-        if not self._readable(condition, path):
-            return np.zeros(1, dtype=bool)
-        _, number, axis = max(matching, key=lambda item: item[0])
-        rest = key[len(axis.key) + 1 :].split(".") if key != axis.key else []
-        shape = [1] * len(grid.shape)
-        shape[number] = len(axis.values)
-        values = [part_of(value, rest, self.near) for value in axis.values]
-        return np.array([matches(value, condition) for value in values]).reshape(shape)
-
-    def _readable(self, condition: Any, path: KeyPath) -> bool:
-        found = len(self.problems)
-        if is_comparison(condition):
-            for word, operand in condition.items():
-                if word in COMPARE and number_of(operand) is None:
-                    self._wrong((*path, word), "a number or a quantity with its unit", format_value(operand))
-                elif word not in COMPARE and word != NOT:
-                    self._wrong(
-                        (*path, word), "a known comparison", f"'{word}'", suggest_nearest(word, [*COMPARE, NOT])
-                    )
-        return len(self.problems) == found
-
-
-def _spread(first: float, last: float, points: int, log: bool, whole: bool) -> list[Any]:
-    """`points` values from `first` to `last`, to 12 digits; whole numbers where both ends and the value are whole."""
-    steps = [place / (points - 1) for place in range(points)]
-    made = [first * (last / first) ** step if log else first + (last - first) * step for step in steps]
-    made = [first, *(float(f"{value:.12g}") for value in made[1:-1]), last]
-    return [int(value) if whole and value == int(value) else value for value in made]
+            place, axis = axes[max(within, key=len)]
+            rest = key[len(axis.key) + 1 :]
+            met = [matches(plain_value_at(value, rest, near), condition) for value in axis.values]
+            match &= np.array(met).reshape([-1 if each == place else 1 for each in range(match.ndim)])
+        left_out |= match
+    if not problems and left_out.all():
+        problems.append(Problem(document.describe_place(("skip",)), "at least one point that is not skipped", "none"))
+    if problems:
+        raise InputError(problems)
+    return left_out.ravel()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from simulator.component import Spec
-from simulator.errors import InputError, Problem, format_value, suggest_nearest
+from simulator.errors import InputError, Problem, format_value
 from simulator.loading.documents import Document, KeyPath, read_document
 from simulator.loading.finding import named_file
 from simulator.loading.replacing import replace_key
@@ -43,6 +43,7 @@ class Parts:
             self.anchored.setdefault(axes[place].parts[0], []).append(place)
         self.varied: dict[tuple[str, tuple[int, ...]], Any] = {}
         self.applied: set[int] = set()
+        self.foreign: dict[int, Problem] = {}
 
     def of(self, choice: tuple[int, ...]) -> dict[str, Any]:
         """The fields of a point's scenario: validated specs, or plain data where a part is not valid by itself."""
@@ -55,17 +56,7 @@ class Parts:
 
     def unapplied(self) -> list[Problem]:
         """Keys that do not exist in any of the kinds that they were varied with."""
-        problems = []
-        for place, axis in enumerate(self.axes):
-            if place not in self.applied:
-                within = [value for (key, _), value in self.varied.items() if key == axis.parts[0]]
-                for name in axis.parts[1:-1]:
-                    within = [getattr(value, name, None) for value in within]
-                fields = {name for part in within if isinstance(part, Spec) for name in type(part).model_fields}
-                where = f"{self.document.where(axis.places[0][:2])}: {axis.key}"
-                hint = suggest_nearest(axis.parts[-1], fields) if fields else ""
-                problems.append(Problem(where, "a known key", f"'{axis.parts[-1]}'", hint))
-        return problems
+        return [problem for place, problem in self.foreign.items() if place not in self.applied]
 
     def where(self, path: KeyPath, choice: tuple[int, ...]) -> str:
         """`file:line:column` of a key of a point: of the value chosen for it in the sweep file, or in the base."""
@@ -93,7 +84,9 @@ class Parts:
             try:
                 made = self._validate((key,), made)
             except ValidationError as error:
-                foreign = self._foreign(places, error)
+                foreign = self._find_foreign(places, error)
+                for place, problem in foreign.items():  # a near key (`did you mean`) before a list (`valid`)
+                    self.foreign[place] = min(problem, self.foreign.get(place, problem), key=attrgetter("hint"))
                 if foreign:
                     places = [place for place in places if place not in foreign]
                     continue
@@ -104,19 +97,19 @@ class Parts:
         self.varied[key, picked] = made
         return made
 
-    def _foreign(self, places: list[int], error: ValidationError) -> set[int]:
+    def _find_foreign(self, places: list[int], error: ValidationError) -> dict[int, Problem]:
         """The axes whose key the chosen kind does not have, where that kind varies too."""
-        unknown = {
-            tuple(str(part) for part in item["loc"])
+        hints = {
+            tuple(map(str, item["loc"])): item["ctx"]["hint"]
             for item in error.errors(include_url=False)
             if (item.get("ctx") or {}).get("what") == "a known key"
         }
-        keys = [f"{axis.key}." for axis in self.axes]
-        return {
-            place
-            for place in places
-            if self.axes[place].parts[1:] in unknown and any(self.axes[place].key.startswith(key) for key in keys)
-        }
+        kinds, foreign = [f"{axis.key}." for axis in self.axes], dict[int, Problem]()
+        for place, axis in ((place, self.axes[place]) for place in places):
+            if axis.parts[1:] in hints and any(axis.key.startswith(kind) for kind in kinds):
+                where = f"{self.document.where(axis.places[0][:2])}: {axis.key}"
+                foreign[place] = Problem(where, "a known key", f"'{axis.parts[-1]}'", hints[axis.parts[1:]])
+        return foreign
 
     def _replace(self, data: Any, place: int, chosen: int) -> Any:
         axis = self.axes[place]

@@ -6,12 +6,13 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any
 
-from pydantic import ValidationError
+from pydantic import ConfigDict, Field, StrictBool, TypeAdapter, ValidationError, ValidationInfo, field_validator
+from pydantic.json_schema import JsonSchemaValue
 
-from simulator.component import Component, Spec
-from simulator.errors import InputError, Problem, format_value, map_unless_refused, suggest_nearest
+from simulator.component import Component, Spec, expected
+from simulator.errors import InputError, Problem, map_unless_refused
 from simulator.loading.documents import Document, KeyPath, problems_of
 from simulator.prediction.doubts.spread import Spread, compare_spreads
 from simulator.prediction.run import Prediction
@@ -20,9 +21,9 @@ from simulator.scenario.changes import with_value
 from simulator.scenario.conditions import number_of
 from simulator.scenario.scenario import Scenario
 from simulator.sparsifiers.dense import Dense
-from simulator.studies.storage.journal import error_record, row_record
+from simulator.studies.storage.journal import PointOutcome, failed, succeeded
 from simulator.studies.storage.row_table import rows_of
-from simulator.studies.sweep.grid import SweepGrid, read_grid
+from simulator.studies.sweep.grid import GridFile, SweepGrid, read_grid
 from simulator.studies.sweep.parts import Parts
 from simulator.studies.variants.crossing import Intervals, evaluate
 from simulator.units import COLUMN_SUFFIXES
@@ -30,6 +31,44 @@ from simulator.units import COLUMN_SUFFIXES
 _FROM_INTERVALS = ("iteration_time_interval_s", "intervals_s", "calibration")
 """Columns, with those below them, that say nothing where no intervals were made."""
 _REMEMBERED = 256
+
+
+class SweepFile(GridFile):
+    """A scenario and the keys that are varied; of each point it has `intervals`, and `verdicts`."""
+
+    model_config = ConfigDict(title="Sweep")
+    intervals: Intervals = Field(
+        "first_order",
+        description="90 % intervals: to first order, by simulating both ends of each input, or none.",
+    )
+    verdicts: StrictBool = Field(False, description="Whether each point is compared with dense, all else the same.")
+
+    @field_validator("verdicts")
+    @classmethod
+    def _need_intervals(cls, verdicts: bool, info: ValidationInfo) -> bool:
+        if verdicts and info.data.get("intervals") == "none":
+            raise expected("first_order or full as `intervals` where there are verdicts", "none")
+        return verdicts
+
+
+def sweep_schema() -> JsonSchemaValue:
+    """The schema of a sweep file: its base is a scenario or the name of one, and may leave out what is varied.
+
+    The keys of a scenario are looked up in scenario.json in the same folder.
+    """
+    scenario = TypeAdapter(Scenario).json_schema()
+    base = _partial("scenario.json#", scenario)
+    base["properties"]["cluster"] = _partial("scenario.json#/$defs/Cluster", scenario["$defs"]["Cluster"])
+    described = "The scenario that every point starts from, or its name."
+    return SweepFile.schema_with({"description": described, "anyOf": [{"type": "string"}, base]})
+
+
+def _partial(place: str, schema: JsonSchemaValue) -> JsonSchemaValue:
+    """A mapping with the same keys, none of them required, since keys that are varied are missing from it."""
+    properties: JsonSchemaValue = {name: {"$ref": f"{place}/properties/{name}"} for name in schema["properties"]}
+    for name in schema["required"]:
+        properties[name] = {"anyOf": [properties[name], {"type": "object"}]}
+    return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
 class WantedColumns(Struct):
@@ -65,7 +104,7 @@ class WantedColumns(Struct):
     ) -> None:
         """Add the verdict against dense to rows; none for dense itself, and where dense cannot run."""
         opponents = {
-            place: _opponent_of(made.scenario)
+            place: with_value(with_value(made.scenario, "workload.gradients", ""), "sparsifier", Dense())
             for place, made in enumerate(predictions)
             if not isinstance(made, InputError) and not isinstance(made.scenario.sparsifier, Dense)
         }
@@ -78,53 +117,14 @@ class WantedColumns(Struct):
         for place, opponent in opponents.items():
             row, made, dense = rows[place], predictions[place], self.dense[opponent.digest]
             if not (dense is None or isinstance(row, InputError) or isinstance(made, InputError)):
-                row |= _verdict(made, dense)
-
-
-def _opponent_of(scenario: Scenario) -> Scenario:
-    return with_value(with_value(scenario, "workload.gradients", ""), "sparsifier", Dense())
-
-
-def _verdict(prediction: Prediction, dense: Spread) -> dict[str, Any]:
-    verdict = compare_spreads(prediction.spread, dense)
-    low, high = verdict.interval()
-    return {
-        "speed_up": verdict.value,
-        "speed_up_interval.p5": low,
-        "speed_up_interval.p95": high,
-        "probability": verdict.probability(),
-        "verdict": verdict.word,
-    }
+                verdict = compare_spreads(made.spread, dense)
+                low, high = verdict.interval()
+                row |= {"speed_up": verdict.value, "speed_up_interval.p5": low, "speed_up_interval.p95": high}
+                row |= {"probability": verdict.probability(), "verdict": verdict.word}
 
 
 def _without_intervals(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name.partition(".")[0] not in _FROM_INTERVALS}
-
-
-def read_wanted(document: Document) -> WantedColumns:
-    """The keys `intervals` and `verdicts` of a sweep file. Raises InputError with the place of what is wrong."""
-    data = document.data if isinstance(document.data, dict) else {}
-    intervals, verdicts = data.get("intervals", "first_order"), data.get("verdicts", False)
-    problems, where = [], document.describe_place(("intervals",))
-    if intervals not in get_args(Intervals):
-        hint = suggest_nearest(str(intervals), get_args(Intervals))
-        problems.append(Problem(where, "first_order, full or none", format_value(intervals), hint))
-    if not isinstance(verdicts, bool):
-        problems.append(Problem(document.describe_place(("verdicts",)), "true or false", format_value(verdicts)))
-    elif verdicts and intervals == "none":
-        problems.append(Problem(where, "first_order or full where there are verdicts", intervals))
-    if problems:
-        raise InputError(problems)
-    return WantedColumns(intervals, verdicts)
-
-
-def plain_digest(identity: str) -> str:
-    """The digest of a point's scenario, from what its row is stored under.
-
-    >>> plain_digest("0a1b+full+verdicts"), plain_digest("0a1b")
-    ('0a1b', '0a1b')
-    """
-    return identity.partition("+")[0]
 
 
 Quantity = tuple[Any, str]
@@ -157,14 +157,6 @@ def _cell(value: Any) -> Any:
 _NETWORK = ("cluster.network", "topology", "fidelity")
 
 
-class PointOutcome(NamedTuple):
-    """A point's digest, its record for the journal (JSON), and its error, if any."""
-
-    digest: str
-    body: bytes
-    error: str | None
-
-
 class _PointDocument(Document, kw_only=True):
     """A scenario whose varied keys are written in the sweep file and the others in the base."""
 
@@ -184,8 +176,8 @@ class GridPoints:
 
     def __init__(self, document: Document, near: Path, strict: bool) -> None:
         self.document = document
-        self.grid: SweepGrid = read_grid(document, near)
-        self.wanted = read_wanted(document)
+        self.grid: SweepGrid = read_grid(document, near, SweepFile)
+        self.wanted = WantedColumns(document.data.get("intervals", "first_order"), document.data.get("verdicts", False))
         self.axes = self.grid.axes
         self.places_of_work = [
             place
@@ -228,17 +220,12 @@ class GridPoints:
                 half = len(numbers) // 2
                 return [*self.evaluate(numbers[:half]), *self.evaluate(numbers[half:])]
             return [self.failure(numbers[0], f"{type(error).__name__}: {error}")]
-        return [
-            self.failure(number, one_line(row))
-            if isinstance(row, InputError)
-            else PointOutcome(digest := self.identity(scenario), row_record(digest, row), None)
-            for number, scenario, row in zip(numbers, scenarios, rows, strict=True)
-        ]
+        pairs = zip(map(self.identity, scenarios), rows, strict=True)
+        return [failed(i, one_line(row)) if isinstance(row, InputError) else succeeded(i, row) for i, row in pairs]
 
     def failure(self, number: int, message: str) -> PointOutcome:
         """The outcome of a point that could not be evaluated."""
-        digest = self.identity(self.scenario(number))
-        return PointOutcome(digest, error_record(digest, message), message)
+        return failed(self.identity(self.scenario(number)), message)
 
     def identity(self, scenario: Scenario) -> str:
         """What the row of a scenario is stored under: its digest, and what this sweep wants beyond a prediction."""

@@ -47,9 +47,9 @@ from simulator.records import replace
 from simulator.reporting.wording.blocks import method_name
 from simulator.scenario.versions import versions
 from simulator.studies.processes.executors import Batches, Evaluation, count_processes, run_locally
-from simulator.studies.storage.journal import Journal
+from simulator.studies.storage.journal import Journal, PointOutcome
 from simulator.studies.storage.row_table import Table, frame_of, table_of, write_table
-from simulator.studies.sweep.points import GridPoints, PointOutcome, Shard, SweepPlan, plain_digest, plan_sweep
+from simulator.studies.sweep.points import GridPoints, Shard, SweepPlan, plan_sweep
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,10 +88,9 @@ def sweep(
     retry_failed: bool = False,
 ) -> pd.DataFrame:
     """Evaluate a sweep file, or a mapping of that form; one row per point, in SI. Raises InputError for bad input."""
-    if out is not None:
-        return run_sweep(source, Path(out), workers=workers, retry_failed=retry_failed, few=FEW).table
     with tempfile.TemporaryDirectory() as folder:
-        return run_sweep(source, Path(folder), workers=workers, few=FEW).table
+        place = Path(folder if out is None else out)
+        return run_sweep(source, place, workers=workers, retry_failed=retry_failed, few=FEW).table
 
 
 def run_sweep(
@@ -177,7 +176,7 @@ def _keep(
     for number, outcome in found.items():
         if outcome.digest != plan.digests[number]:
             raise SparsimError(f"point {number} was evaluated by another version of sparsim")
-    journal.add([(outcome.digest, outcome.body) for outcome in found.values()])
+    journal.add([*found.values()])
     return [outcome.error for outcome in found.values() if outcome.error is not None]
 
 
@@ -197,7 +196,7 @@ def _row(number: int, plan: SweepPlan, journal: Journal) -> Mapping[str, Any]:
         return {"digest": None, "error": plan.broken[number]}
     digest = plan.digests[number]
     record = journal.record(digest)
-    return record.row or {"digest": plain_digest(digest), "error": record.error}
+    return record.row or {"digest": digest.partition("+")[0], "error": record.error}  # without what its row holds
 
 
 def _open_sweep(source: str | Path | Mapping[str, Any] | Document) -> tuple[Document, Path]:
@@ -215,7 +214,7 @@ def _with_base(document: Document, base: str | Path) -> Document:
     """The sweep with another base, whose method joins those that vary. Raises InputError where no scenario has that
     name."""
     found = named_file(str(base), "scenarios", "--base")
-    data = {**document.data, "base": str(found.resolve())}
+    data = {**document.mapping("a sweep: a mapping"), "base": str(found.resolve())}
     own, vary = read_document(found).mapping("a scenario: a mapping").get("sparsifier"), data.get("vary")
     if own and isinstance(vary, dict) and isinstance(methods := vary.get("sparsifier"), list):
         written = {"kind": own} if isinstance(own, str) else own

@@ -18,7 +18,7 @@ from simulator.studies.explain.critical_path import exposure
 from simulator.studies.explain.explanation import counterfactuals, explain
 from simulator.studies.explain.sensitivity import sensitivity
 from simulator.studies.explain.terms import kernel_use, terms_of
-from simulator.studies.variants.changes import with_infinite_network, without_replay
+from simulator.studies.variants.crossing import with_infinite_network, without_replay
 
 asked = explain
 explain, counterfactuals = in_json(explain), in_json(counterfactuals)

@@ -41,7 +41,7 @@ class Plain:
 @given(sizes=st.lists(st.integers(1, 200), max_size=12), hands=st.integers(1, 8))
 def test_a_queue_hands_out_every_point_once(sizes, hands):
     queue, given_out = ChunkQueue([range(a, b) for a, b in itertools.pairwise([0, *itertools.accumulate(sizes)])]), []
-    while queue:
+    while queue.left:
         share = queue.left // hands
         chunk = queue.take(hands)
         assert 0 < len(chunk) <= max(2, share)

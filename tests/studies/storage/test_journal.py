@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.errors import InputError
-from simulator.studies.storage.journal import Journal, line_of
+from simulator.studies.storage.journal import Journal, line_of, succeeded
 
 
 @given(cut=st.integers(0, 400))
@@ -20,7 +20,7 @@ def test_whatever_is_torn_off_the_rest_is_read(tmp_path_factory, cut):
     with Journal(folder) as journal:
         whole_lines = data[:cut].count(b"\n")
         assert (list(journal.records), journal.damaged) == ([f"d{i}" for i in range(whole_lines)], 0)
-        journal.add([("d9", b'{"digest": "d9", "row": {"x": 9}}')])
+        journal.add([succeeded("d9", {"x": 9})])
     with Journal(folder) as journal:
         assert len(journal.records) == whole_lines + 1 and journal.record("d9").row == {"x": 9} and journal.damaged == 0
 

@@ -111,7 +111,7 @@ ERRORS = {
         "<tmp>:5:3: topology: expected a kind of topology, got rng: did you mean 'ring'?",
     ),
     "a key that no kind has": (
-        BASE + "vary:\n  sparsifier: [{kind: topk, density: 0.1}]\n  sparsifier.densty: [0.1]\n",
+        BASE + "vary:\n  sparsifier: [dense, {kind: topk, density: 0.1}, signsgd]\n  sparsifier.densty: [0.1]\n",
         "<tmp>:10:3: sparsifier.densty: expected a known key, got 'densty': did you mean 'density'?",
     ),
     "a key that is not there": (
@@ -124,40 +124,47 @@ ERRORS = {
     ),
     "the form": (
         "bse: x\nvary:\n  a: 4\n  b..c: [1]\n  d: []\n  e: {frm: 1, to: 2 s, scale: lg, points: 1}\n"
-        "  f: {from: 1 s, to: 1 MB, points: 2}\n  g: {from: 0, to: 1, scale: log, points: 2}\n"
-        "zip:\n  - {h: [1, 2], i: [1]}\n  - 3\n  - {a: [1]}\n",
-        """<tmp>:1:1: bse: expected a known key, got 'bse': did you mean 'base'?
+        "  f: {from: 1 s, to: 1 MB, points: 2}\n  g: {from: 0, to: 1, scale: log, points: 2}\nzip:\n  - 3\n",
+        """<tmp>:1:1: base: expected this key, got nothing
 <tmp>:3:3: vary.a: expected a list of values, or {from, to, scale, points}, got 4
 <tmp>:4:3: vary.b..c: expected a dotted key such as cluster.nodes, got 'b..c'
 <tmp>:5:3: vary.d: expected a list of values, or {from, to, scale, points}, got []
+<tmp>:6:3: vary.e.from: expected this key, got nothing
+<tmp>:6:24: vary.e.scale: expected one of 'linear' or 'log', got 'lg'
+<tmp>:6:35: vary.e.points: expected at least 2, got 1
 <tmp>:6:7: vary.e.frm: expected a known key, got 'frm': did you mean 'from'?
-<tmp>:6:3: vary.e.from: expected a number or a quantity with its unit, got nothing
-<tmp>:6:24: vary.e.scale: expected linear or log, got 'lg'
-<tmp>:6:35: vary.e.points: expected a whole number from 2 to 250,000, got 1
 <tmp>:7:3: vary.f: expected both ends in units of one kind, got 1 s and 1 MB
 <tmp>:8:3: vary.g: expected both ends above 0, for a log scale, got 0 and 1
-<tmp>:10:5: zip.0: expected lists of one length, got h 2, i 1
-<tmp>:11:5: zip.1: expected a mapping from dotted keys to values, got 3
-<tmp>:12:6: zip.2.a: expected each key once, got 'a' again
-<tmp>:1:1: base: expected a `base`: a scenario or its name, got nothing""",
+<tmp>:10:5: zip.0: expected a mapping, got 3
+<tmp>:1:1: bse: expected a known key, got 'bse': did you mean 'base'?""",
+    ),
+    "what does not go together": (
+        "base: x\nvary: {a: [4]}\nzip:\n  - {h: [1, 2], i: [1]}\n  - {a: [1]}\n",
+        """<tmp>:4:5: zip.0: expected lists of one length, got h 2, i 1
+<tmp>:5:6: zip.1.a: expected each key once, got 'a' again""",
+    ),
+    "conditions": (
+        BASE + "vary: {seed: [1]}\nskip:\n  - {seed: {above: x, abov: 2}}\n  - 3\n  - {}\n",
+        """<tmp>:10:13: skip.0.seed.above: expected a number or a quantity with its unit, got 'x'
+<tmp>:10:23: skip.0.seed.abov: expected a known key, got 'abov': did you mean 'above'?
+<tmp>:11:5: skip.1: expected a mapping, got 3
+<tmp>:12:5: skip.2: expected at least 1 entries, got {}""",
     ),
     "skip": (
-        BASE + "vary: {seed: [1]}\nskip:\n  - {sed: 1}\n  - {seed: {above: x, abov: 2}}\n  - 3\n",
+        BASE + "vary: {seed: [1]}\nskip:\n  - {sed: 1}\n  - {seed: 1, seeed: 1}\n",
         """<tmp>:10:6: skip.0.sed: expected a key that varies, or a part of it, got 'sed': did you mean 'seed'?
-<tmp>:11:13: skip.1.seed.above: expected a number or a quantity with its unit, got 'x'
-<tmp>:11:23: skip.1.seed.abov: expected a known comparison, got 'abov': did you mean 'above'?
-<tmp>:12:5: skip.2: expected a mapping from dotted keys to values, got 3""",
+<tmp>:11:15: skip.1.seeed: expected a key that varies, or a part of it, got 'seeed': did you mean 'seed'?""",
     ),
     "ends too far apart to be told, and a zip and a skip that are no lists": (
         BASE + "vary:\n  seed: {from: 1e-31, to: 1, scale: log, points: 3}\n"
         "  iterations: {from: 1, to: 1e31, points: 3}\nzip: {warmup: [1]}\n",
         """<tmp>:9:3: vary.seed: expected ends from 1e-30 to 1e+30, got 1e-31 and 1
 <tmp>:10:3: vary.iterations: expected ends from 1e-30 to 1e+30, got 1 and 1e+31
-<tmp>:11:1: zip: expected a list of mappings whose lists go together, got {'warmup': [1]}""",
+<tmp>:11:1: zip: expected a list, got {'warmup': [1]}""",
     ),
     "a skip that is no list": (
         BASE + "vary: {seed: [1]}\nskip: {seed: 1}\n",
-        "<tmp>:9:1: skip: expected a list of mappings from dotted keys to values, got {'seed': 1}",
+        "<tmp>:9:1: skip: expected a list, got {'seed': 1}",
     ),
     "everything skipped": (
         BASE + "vary: {seed: [1, 2]}\nskip: [{seed: {at_most: 5}}]\n",
@@ -176,7 +183,7 @@ ERRORS = {
         BASE + "vary:\n  seed: {from: 1, to: 1000, points: 1000}\n  iterations: {from: 1, to: 1000, points: 1000}\n",
         "<tmp>:8:1: vary: expected at most 250,000 points, got 1,000,000: sweep one part after the other",
     ),
-    "a list": ("[]\n", "<tmp>:1:1: expected a sweep: a mapping, got []"),
+    "a list": ("[]\n", "<tmp>:1:1: expected a mapping, got []"),
 }  # fmt: skip
 
 

@@ -18,8 +18,8 @@ from small_sweeps import DISTINCT, POINTS, results, swept, written
 from simulator.errors import InputError, SparsimError
 from simulator.loading.documents import parse_document
 from simulator.scenario.reading import load
-from simulator.studies.storage.journal import Journal
-from simulator.studies.sweep.points import GridPoints, PointOutcome
+from simulator.studies.storage.journal import Journal, PointOutcome
+from simulator.studies.sweep.points import GridPoints
 from simulator.studies.sweep.sweep import PointFailed, _with_base, sweep
 from simulator.studies.variants.crossing import evaluate
 

@@ -78,7 +78,7 @@ def test_where_dense_cannot_run_there_is_no_verdict_and_no_error():
 @pytest.mark.parametrize(
     ("wish", "text"),
     [
-        ({"intervals": "exact"}, "first_order, full or none"),
+        ({"intervals": "exact"}, "one of 'full', 'first_order' or 'none'"),
         ({"verdicts": "maybe"}, "true or false"),
         ({"intervals": "none", "verdicts": True}, "where there are verdicts"),
     ],

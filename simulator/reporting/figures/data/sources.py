@@ -15,7 +15,7 @@ from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.hardware.runtime import Runtime
 from simulator.loading.documents import read_document, read_text
 from simulator.loading.finding import TRACE_FILE, find_file
-from simulator.prediction.run_files import check_numbers, check_table, read_json, read_result
+from simulator.prediction.run_files import check_numbers, check_table, read_json, read_parquet, read_result
 from simulator.records import Record, field, replace
 from simulator.reporting.answers.trained import TrainingQuality
 from simulator.reporting.answers.validated import ValidatedModel
@@ -77,11 +77,11 @@ def open_source(place: str) -> Source:
     """
     path = Path(place)
     if place == "-":
-        return of_document(_parse_json(sys.stdin.read(), "standard input"), "standard input")
+        return of_document(read_json(sys.stdin.read(), "standard input"), "standard input")
     if path.is_dir():
         return _of_folder(path, place)
     if path.is_file() and path.suffix == ".json":
-        return of_document(_parse_json(read_text(path, _MOST_BYTES), place), place)
+        return of_document(read_json(read_text(path, _MOST_BYTES), place), place)
     if path.is_file() and path.suffix in (".parquet", ".csv", ".gz"):
         return _of_table(path, place)
     found = find_file(place, None)
@@ -138,7 +138,7 @@ def _of_folder(folder: Path, place: str) -> Source:
             return replace(_of_table(folder / name, place), folder=folder)
     for name in ("result.json", "build_up.json", "distribution.json", "quality.json"):
         if (folder / name).is_file():
-            return of_document(_parse_json(read_text(folder / name, _MOST_BYTES), str(folder / name)), place, folder)
+            return of_document(read_json(read_text(folder / name, _MOST_BYTES), str(folder / name)), place, folder)
     if (folder / TRACE_FILE).is_file():
         return Source(place, "trace", folder=folder)
     if next(folder.rglob(TRAINING_FILE), None) is not None:
@@ -149,13 +149,7 @@ def _of_folder(folder: Path, place: str) -> Source:
 
 
 def _of_table(path: Path, place: str) -> Source:
-    if path.suffix != ".parquet":
-        return of_table(read_csv(path), place)
-    try:
-        with path.open("rb") as file:  # PyArrow itself opens only names in UTF-8
-            return of_table(pd.read_parquet(file), place)
-    except (OSError, ValueError) as error:  # pyarrow's own errors are ValueErrors
-        raise InputError(Problem(place, "a Parquet table", format_value(str(error)))) from None
+    return of_table(read_parquet(path) if path.suffix == ".parquet" else read_csv(path), place)
 
 
 def _of_yaml(path: Path, place: str) -> Source:
@@ -176,13 +170,6 @@ def _part_of(data: Mapping[str, Any]) -> str:
     if {"kind", "bandwidth"} <= data.keys():
         return "network"
     return "runtime" if "name" in data and set(data) <= set(Runtime.model_fields) else ""
-
-
-def _parse_json(text: str, place: str) -> Any:
-    try:
-        return read_json(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(Problem(place, "a JSON document", format_value(str(error)))) from None
 
 
 def _unknown_source(place: str, got: str, hint: str = "") -> InputError:
