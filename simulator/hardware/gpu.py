@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
 
+from simulator.bounds import Factor
 from simulator.component import Spec, expected
 from simulator.hardware.kernels import (
     KERNELS,
@@ -77,7 +78,7 @@ class Gpu(Spec):
     clock: Hertz | None = None
     fp32_rate: FlopsPerSecond | None = None
     tensor_rates: dict[Literal["tf32", "fp16", "bf16", "fp8"], FlopsPerSecond] = Field(default_factory=dict)
-    fp8_share: float | None = Field(default=None, gt=0, le=2)
+    fp8_share: Factor | None = None
     l2_cache: PositiveBytes | None = None
     board_power: Watts | None = None
     power_limit: Watts | None = None
