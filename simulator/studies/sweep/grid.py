@@ -18,7 +18,7 @@ from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.loading.documents import Document, KeyPath, validate_document
 from simulator.loading.replacing import plain_value_at
 from simulator.records import Record, replace
-from simulator.scenario.conditions import is_comparison, matches, number_of
+from simulator.scenario.conditions import matches, number_of
 from simulator.units import DIMENSIONS
 
 MAX_POINTS = 250_000
@@ -103,7 +103,7 @@ def _read_values(given: Any) -> list[Any] | Range:
 
 
 def _check_condition(condition: Any) -> Any:
-    if is_comparison(condition):
+    if isinstance(condition, dict) and "kind" not in condition:  # a member of a family is a value, others are not
         ComparedValue.model_validate(condition)
     return condition
 

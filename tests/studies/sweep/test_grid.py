@@ -144,11 +144,12 @@ ERRORS = {
 <tmp>:5:6: zip.1.a: expected each key once, got 'a' again""",
     ),
     "conditions": (
-        BASE + "vary: {seed: [1]}\nskip:\n  - {seed: {above: x, abov: 2}}\n  - 3\n  - {}\n",
+        BASE + "vary: {seed: [1]}\nskip:\n  - {seed: {above: x, abov: 2}}\n  - 3\n  - {}\n  - {seed: {belo: 2}}\n",
         """<tmp>:10:13: skip.0.seed.above: expected a number or a quantity with its unit, got 'x'
 <tmp>:10:23: skip.0.seed.abov: expected a known key, got 'abov': did you mean 'above'?
 <tmp>:11:5: skip.1: expected a mapping, got 3
-<tmp>:12:5: skip.2: expected at least 1 entries, got {}""",
+<tmp>:12:5: skip.2: expected at least 1 entries, got {}
+<tmp>:13:13: skip.3.seed.belo: expected a known key, got 'belo': did you mean 'below'?""",
     ),
     "skip": (
         BASE + "vary: {seed: [1]}\nskip:\n  - {sed: 1}\n  - {seed: 1, seeed: 1}\n",
