@@ -10,18 +10,15 @@ from simulator.errors import InputError
 from simulator.hardware.runtime import FRAMEWORKS
 from simulator.prediction.iterations_to_target import GivenIterations, IterationsOf
 from simulator.prediction.memory import memory_of, refuse_what_does_not_fit
-from simulator.prediction.run import plan_of, run, time_batch
+from simulator.prediction.run import plan_of, time_batch
 from simulator.progress import Watch
 from simulator.records import asdict, replace
 from simulator.reporting.answers.advised import (
-    AdviceSummary,
     Border,
     LookedAt,
     MethodAdvice,
     OtherDensity,
     Overrides,
-    Reason,
-    Recommended,
     Switch,
 )
 from simulator.reporting.answers.explained import Sensitivity
@@ -31,7 +28,7 @@ from simulator.scenario.scenario import Scenario
 from simulator.scenario.versions import versions
 from simulator.schedulers.bucketed import Bucketed
 from simulator.sparsifiers.dense import Dense
-from simulator.studies.advice.availability import availability_of, lines_in, lines_of_setting
+from simulator.studies.advice.availability import lines_in, lines_of_setting
 from simulator.studies.advice.candidates import (
     DEFAULT_DENSITY,
     DENSITIES,
@@ -45,9 +42,9 @@ from simulator.studies.advice.candidates import (
     density_of,
 )
 from simulator.studies.advice.crossings import STEPS, bandwidth_border, crossings
-from simulator.studies.advice.ranking import LISTED, Ranked, ranked_row, ranking
+from simulator.studies.advice.ranking import LISTED, ranking
 from simulator.studies.advice.reasons import SAME, reasons
-from simulator.studies.advice.recommendation import Recommendation, name_of, recommend_at_hand, recommendation
+from simulator.studies.advice.recommendation import Recommendation, Rival, recommend_at_hand, recommendation
 from simulator.studies.advice.search import (
     DENSE,
     EXHAUSTIVE,
@@ -57,7 +54,14 @@ from simulator.studies.advice.search import (
     search,
     timed,
 )
-from simulator.studies.advice.summary import describe_border, describe_opponent, describe_second, find_second, summarise
+from simulator.studies.advice.summary import (
+    describe,
+    describe_border,
+    describe_opponent,
+    describe_second,
+    find_second,
+    summarise,
+)
 from simulator.studies.explain.sensitivity import input_label, sensitivity
 from simulator.studies.variants.changes import without_replay
 from simulator.studies.variants.crossing import evaluate
@@ -102,9 +106,10 @@ def advise(
     bare, note = without_replay(scenario)
     own_density = density_of(bare)
     density = DEFAULT_DENSITY if own_density is None else own_density
+    alone = scenario.cluster.workers == 1
+    if alone:  # exchanges nothing: there is nothing to choose from
+        grid, targets = Grid((Candidate(),), (None,), (None,)), None
     grid = candidates(bare, density) if grid is None else grid
-    if scenario.cluster.workers == 1:
-        return _advise_one_worker(scenario, bare, density, given)
     watch = watch or Watch()
     looked_at = found = search(bare, grid, exhaustive, watch=watch, processes=processes)
     if note:
@@ -117,29 +122,38 @@ def advise(
     free = with_value(bare, "ignore_memory", True)
     of_all = recommendation(ranked)
     advice = recommend_at_hand(ranked, of_all)
-    second = find_second(ranked, advice, of_all)
-    border = None if watch.interrupted else _border(free, advice, of_all.method, watch)
+    second, in_full = find_second(ranked, advice, of_all), describe(ranked, of_all)
+    said = in_full if advice is of_all else describe(ranked, advice)
+    if advice.rival is None and said.answer != in_full.answer:  # whether compression pays is asked of all
+        first = "" if advice.chosen is of_all.chosen else f"{said.answer} With research code: "
+        said = replace(in_full, answer=first + in_full.answer, recommended=said.recommended)
+    border = None if watch.interrupted else _border(free, advice, of_all.rival, watch)
     summary = summarise(ranked, advice, of_all, second, describe_border(free, border))
-    whole = whole and not watch.interrupted
+    whole = whole and not watch.interrupted and not alone
     break_even = crossings(free, others, watch, processes) if dense is not None and whole else []
     refused = looked_at.refused
     needed = {row.method: row.iterations_to_target for row in rows if row.iterations_to_target is not None}
     return MethodAdvice(
-        **_about(scenario, density, given or needed),
+        scenario=scenario.name,
+        digest=scenario.digest,
+        versions=versions(),
+        workers=scenario.cluster.workers,
+        density=density,
+        iterations_to_target=given or needed,
         summary=summary,
-        **asdict(_words(advice, of_all)),
-        settings=as_options(advice.overrides),
-        availability=None if advice.chosen is None else advice.chosen.row.availability,
-        second=None if second is None else describe_second(second, of_all),
+        **asdict(said),
+        settings=as_options(said.recommended),
+        availability=advice.chosen.row.availability,
+        second=None if second is None else describe_second(second, in_full),
         border=border,
         opponent=describe_opponent(bare, looked_at),
-        switches=[] if watch.interrupted else switches_of(scenario, grid, found),
+        switches=[] if watch.interrupted or alone else switches_of(scenario, grid, found),
         ranking=rows,
         dense=row_of.get(id(dense)),
         yours=row_of.get(id(own)),
         other_densities=_other_densities(bare, others, density) if whole else [],
         break_even=break_even,
-        reasons=reasons(scenario.cluster.workers, dense, others, own) if dense is not None else [],
+        reasons=reasons(scenario.cluster.workers, dense, others, own),
         sensitivity=_speed_up_sensitivity(free, dense, others[0], watch, processes)
         if whole and dense and others and not plan.live
         else None,
@@ -152,7 +166,7 @@ def advise(
             list(grid.left_out),
         ),
         notes=[
-            *_notes(density, own_density, note, targets, found),
+            *([] if alone else _notes(density, own_density, note, targets, found)),
             *(targets.warnings(bare) if targets else ()),
             *([LEFT_OUT] if bare.cluster.membership else ()),
         ],
@@ -160,32 +174,14 @@ def advise(
     )
 
 
-def _about(scenario: Scenario, density: float, iterations: dict[str, float]) -> Mapping[str, Any]:
-    return {
-        "scenario": scenario.name,
-        "digest": scenario.digest,
-        "versions": versions(),
-        "workers": scenario.cluster.workers,
-        "density": density,
-        "iterations_to_target": iterations,
-    }
-
-
-def _words(advice: Recommendation, of_all: Recommendation) -> Recommended:
-    """The answer in words; where no method is offered, whether compression pays is asked of all methods."""
-    if advice.method is not None or advice is of_all:
-        return advice.described()
-    answer = f"{advice.answer} With research code: {of_all.answer}"
-    return replace(of_all.described(), recommended=advice.overrides, answer=answer)
-
-
-def _border(scenario: Scenario, advice: Recommendation, best: Ranked | None, watch: Watch) -> Border | None:
+def _border(scenario: Scenario, advice: Recommendation, best: Rival | None, watch: Watch) -> Border | None:
     """Where the bandwidth would change the answer: the method in question, or else the best of all, against dense."""
-    method, dense = advice.method, advice.dense
-    if method is None and advice.chosen is not None and advice.chosen.row.method == DENSE:
-        method, dense = best, advice.chosen
-    if method is None or dense is None:
+    rival, dense = advice.rival, advice.dense
+    if rival is None and advice.chosen.row.method == DENSE:
+        rival, dense = best, advice.chosen
+    if rival is None or dense is None:
         return None
+    method = rival.ranked
     if any(item.outcome.heavy or item.outcome.live for item in (method, dense)):
         return None
     made = None
@@ -193,36 +189,7 @@ def _border(scenario: Scenario, advice: Recommendation, best: Ranked | None, wat
     with watch.part("the break-even point of the answer"):
         made = bandwidth_border(scenario, method.outcome.candidate, dense.outcome.candidate)
         watch.step(STEPS)
-    return Border(name_of(method), name_of(dense), *made) if made else None
-
-
-def _advise_one_worker(scenario: Scenario, bare: Scenario, density: float, given: dict[str, float]) -> MethodAdvice:
-    row = ranked_row(bare, Candidate(), run(bare).result_without_lists, availability_of(bare, bare.topology.kind))
-    row = replace(
-        row, speed_up_over_dense=1.0, speed_up_over_dense_interval=(1.0, 1.0), risk=1.0, speed_up_over_yours=1.0
-    )
-    answer = "One worker exchanges nothing, so there is nothing to compress: keep the scenario as it is."
-    return MethodAdvice(
-        **_about(scenario, density, given),
-        summary=AdviceSummary(answer, "", "More than one worker."),
-        **asdict(Recommendation(answer).described()),
-        settings="",
-        availability=row.availability,
-        second=None,
-        border=None,
-        opponent="",
-        switches=[],
-        ranking=[row],
-        dense=None,
-        yours=row,
-        other_densities=[],
-        break_even=[],
-        reasons=[Reason("room", [], "There is no communication with one worker.")],
-        sensitivity=None,
-        looked_at=LookedAt(1, 1, 0, {}, 0, []),
-        notes=[],
-        interrupted="",
-    )
+    return Border(method.name, dense.name, *made) if made else None
 
 
 def _other_densities(scenario: Scenario, others: Sequence[TimedCombination], density: float) -> list[OtherDensity]:

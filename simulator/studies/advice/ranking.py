@@ -46,6 +46,11 @@ class Ranked(Struct):
     exact: Spread | None = None
 
     @property
+    def name(self) -> str:
+        """Its method, schedule and topology."""
+        return f"{self.row.method} ({self.row.schedule}, {self.row.topology})"
+
+    @property
     def status(self) -> str:
         """Whether the scenario's framework offers it (`availability.Status`)."""
         return self.row.availability.status
@@ -72,12 +77,14 @@ class Ranked(Struct):
 class Ranking(Record):
     """Combinations in the order of `key`: seconds per iteration, or to the target.
 
-    `least_added`: seconds that every method but dense adds at least, to read all gradients once.
+    `least_added`: seconds that every method but dense adds at least, to read all gradients once. `alone`: there is one
+    worker, so that all is dense.
     """
 
     ranked: tuple[Ranked, ...]
     key: Key
     least_added: float = 0.0
+    alone: bool = False
 
     @property
     def rows(self) -> list[RankedRow]:
@@ -104,7 +111,7 @@ class Ranking(Record):
     @property
     def dense(self) -> Ranked | None:
         """Dense at its best; None where it was not tried, or its time to the target is not known."""
-        return next((item for item in self.known if item.row.method == DENSE), None)
+        return next((item for item in self.known if self.alone or item.row.method == DENSE), None)
 
     @property
     def known(self) -> list[Ranked]:
@@ -117,7 +124,7 @@ class Ranking(Record):
         best: dict[str, Ranked] = {}
         for item in self.known:
             best.setdefault(item.row.method, item)
-        return [item for method, item in best.items() if method != DENSE]
+        return [] if self.alone else [item for method, item in best.items() if method != DENSE]
 
 
 def ranking(
@@ -154,7 +161,7 @@ def ranking(
         made.append(Ranked(row, item, spread, iterations))
     key: Key = TO_TARGET if targets else "iteration_time"
     made.sort(key=lambda item: (math.inf if (known := item.seconds(key)) is None else known, item.row.iteration_time))
-    ranks = Ranking(tuple(made), key, _seconds_to_read(scenario))
+    ranks = Ranking(tuple(made), key, _seconds_to_read(scenario), alone=scenario.cluster.workers == 1)
     yours = next((item for item in ranks.ranked if not item.row.overrides), None)
     dense, offered = ranks.dense, ranks.offered
     close = {id(item) for item in (dense, yours, offered.dense)}

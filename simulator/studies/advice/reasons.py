@@ -73,12 +73,16 @@ Loss = tuple[TimedCombination, float]
 
 
 def reasons(
-    workers: int, dense: TimedCombination, others: Sequence[TimedCombination], own: TimedCombination | None
+    workers: int, dense: TimedCombination | None, others: Sequence[TimedCombination], own: TimedCombination | None
 ) -> list[Reason]:
     """Why methods are slower or faster than dense.
 
     `dense` is its best combination, `others` the best of each other method, `own` the scenario's own combination.
     """
+    if workers == 1:
+        return [Reason("room", [], "There is no communication with one worker.")]
+    if dense is None:
+        return []
     made = [_possible_saving(dense)]
     faster = [item for item in others if item.time < dense.time * (1 - _SHARE)]
     if faster:
