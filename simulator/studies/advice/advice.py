@@ -115,7 +115,7 @@ def advise(
     if note:
         found = replayed(scenario, found, LISTED, processes)
     ranked = ranking(scenario, found, targets, watch, processes)
-    rows, row_of = ranked.rows, {id(item.outcome): item.row for item in ranked.ranked}
+    rows, row_of = [item.row for item in ranked.ranked], {id(item.outcome): item.row for item in ranked.ranked}
     best, own = found.best_of_each(), found.own
     dense, others = best.pop(DENSE, None), [*best.values()]
     # Neighbours of a scenario that fits, such as one with more workers, may not fit themselves.
@@ -146,7 +146,7 @@ def advise(
         availability=advice.chosen.row.availability,
         second=None if second is None else describe_second(second, in_full),
         border=border,
-        opponent=describe_opponent(bare, looked_at),
+        opponent=describe_opponent(ranked, sum(item.method == DENSE for item in looked_at.outcomes)),
         switches=[] if watch.interrupted or alone else switches_of(scenario, grid, found),
         ranking=rows,
         dense=row_of.get(id(dense)),
@@ -194,7 +194,7 @@ def _border(scenario: Scenario, advice: Recommendation, best: Rival | None, watc
 
 def _other_densities(scenario: Scenario, others: Sequence[TimedCombination], density: float) -> list[OtherDensity]:
     """The fastest sparsifier at other densities, each with the schedule and topology of its best combination."""
-    sparse = [item for item in others if density_of(item.candidate.of(scenario)) is not None][:TRIED_DENSER]
+    sparse = [item for item in others if item.density is not None][:TRIED_DENSER]
     made = []
     for other in DENSITIES:
         if abs(other - density) < 1e-12:
@@ -202,8 +202,7 @@ def _other_densities(scenario: Scenario, others: Sequence[TimedCombination], den
         tried = timed(scenario, [item.candidate.at_density(other) for item in sparse])
         if runs := [item for item in tried if not isinstance(item, str)]:
             best = min(runs, key=lambda item: item.time)
-            changed = best.candidate.of(scenario)
-            names = best.method, best.candidate.overrides, schedule_name(changed), topology_name(changed)
+            names = best.method, best.candidate.overrides, best.schedule, best.topology
             made.append(OtherDensity(other, *names, best.time))
     return made
 

@@ -19,10 +19,10 @@ from simulator.records import Record, Struct, field, replace
 from simulator.scenario.changes import with_value, without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.availability import CODE, availability_of, entries_of
-from simulator.studies.advice.candidates import Candidate, Change, Grid
+from simulator.studies.advice.candidates import Candidate, Change, Grid, density_of
 from simulator.studies.processes.executors import map_in_processes
 from simulator.studies.variants.crossing import evaluate
-from simulator.studies.variants.names import combination_name, method_with_rounding
+from simulator.studies.variants.names import method_with_rounding, schedule_name, topology_name
 
 DENSE = "dense"
 EXHAUSTIVE = 300
@@ -40,21 +40,29 @@ SLACK = 0.05
 class TimedCombination(Record):
     """A combination that can run, without random differences.
 
-    `name`: of the combination; `method`: of its method. `spread`: that of the time, to first order. `calls`: how many
-    it makes in an iteration. `heavy`: its messages share links, which takes long to simulate; `live`: so do its
-    exchanges. `kernels`: those that it uses; `kind`: that of its schedule.
+    `method`, `schedule`, `topology`: in words; `sparsifier`, `density`: of its method, `kind`: of its schedule.
+    `spread`: that of the time, to first order. `calls`: how many it makes in an iteration. `heavy`: its messages share
+    links, which takes long to simulate; `live`: so do its exchanges. `kernels`: those that it uses.
     """
 
     candidate: Candidate
-    name: str
     method: str
+    schedule: str
+    topology: str
+    sparsifier: str
+    density: float | None
+    kind: str
     spread: Spread
     result: RunResult
     calls: float
     heavy: bool
     live: bool
     kernels: frozenset[str]
-    kind: str
+
+    @property
+    def name(self) -> str:
+        """Its method, schedule and topology."""
+        return f"{self.method} ({self.schedule}, {self.topology})"
 
     @property
     def time(self) -> float:
@@ -313,19 +321,22 @@ def timed(scenario: Scenario, candidates: Sequence[Candidate]) -> list[TimedComb
 
 
 def _outcome(candidate: Candidate, prediction: Prediction) -> TimedCombination:
-    plan, uses = prediction.plan, prediction.simulated.network_uses
+    scenario, plan, uses = prediction.scenario, prediction.plan, prediction.simulated.network_uses
     calls = sum(sum(each.algorithms.values()) for each in uses)
     return TimedCombination(
         candidate=candidate,
-        name=combination_name(prediction.scenario, candidate.rounding),
-        method=method_with_rounding(prediction.scenario) + candidate.rounding,
+        method=method_with_rounding(scenario) + candidate.rounding,
+        schedule=schedule_name(scenario),
+        topology=topology_name(scenario),
+        sparsifier=scenario.sparsifier.kind,
+        density=density_of(scenario),
+        kind=scenario.scheduler.kind,
         spread=prediction.spread.settled(),
         result=prediction.result_without_lists,
         calls=calls if plan.steps == 1 else calls / plan.steps,
         heavy=plan.prices.flowed > 0,
         live=plan.live,
         kernels=frozenset(plan.work.kernels),
-        kind=prediction.scenario.scheduler.kind,
     )
 
 

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from simulator.component import build
-from simulator.hardware.runtime import FRAMEWORKS
 from simulator.prediction.doubts.spread import ALIKE, Ratio
 from simulator.prediction.doubts.verdict import value_of_information
 from simulator.reporting.answers.advised import AdviceSummary, Border, Recommended, SecondBest
 from simulator.scenario.changes import value_at
 from simulator.scenario.scenario import Scenario
-from simulator.schedulers.base import Scheduler
 from simulator.studies.advice.crossings import bandwidth_axis
 from simulator.studies.advice.ranking import TO_TARGET, Key, Ranked, Ranking
 from simulator.studies.advice.reasons import describe_unmeasured, find_unmeasured
 from simulator.studies.advice.recommendation import Recommendation, Rival
-from simulator.studies.advice.search import DENSE, SearchResult
+from simulator.studies.advice.search import DENSE
 from simulator.studies.compare.verdict_words import describe_measurement, describe_speed_up
-from simulator.studies.variants.names import sharded_part
 from simulator.units import count_of, join_words, show_bandwidth, show_probability, show_time
 
 _NAMED = 3
@@ -27,14 +23,9 @@ _NAMED = 3
 
 def describe_second(second: Rival, of_all: Recommended) -> SecondBest:
     """The best that is not offered, and the answer that would be given if everything were available."""
-    row = second.ranked.row
+    names = ("method", "schedule", "topology", "overrides", "iteration_time", "availability")
     return SecondBest(
-        method=row.method,
-        schedule=row.schedule,
-        topology=row.topology,
-        overrides=row.overrides,
-        iteration_time=row.iteration_time,
-        availability=row.availability,
+        **{name: getattr(second.ranked.row, name) for name in names},
         speed_up=second.ratio.value,
         speed_up_interval=second.ratio.interval(),
         probability=second.ratio.probability(),
@@ -92,28 +83,22 @@ def describe(ranking: Ranking, advice: Recommendation) -> Recommended:
     )
 
 
-def describe_opponent(scenario: Scenario, found: SearchResult) -> str:
-    """Dense at its best, and the best that the scenario's framework offers where that is something else.
+def describe_opponent(ranking: Ranking, tried: int) -> str:
+    """Dense at its best of so many combinations, and the best that is offered where that is something else.
 
     Methods are tried on schedules that no framework has, so that dense has them, too: neither side is at a
     disadvantage. What the framework offers stands beside it, since that is what can be used today.
     """
-    dense = [item for item in found.outcomes if item.method == DENSE]
-    if not dense or scenario.cluster.workers == 1:
+    dense, offered = ranking.dense, ranking.offered.dense
+    if dense is None or ranking.alone:
         return ""
-    framework = FRAMEWORKS[scenario.cluster.runtime.framework]
-    schedulers = [scenario.scheduler, *(build(Scheduler, dict(offer.scheduler)) for offer in framework.schedules)]
-    topologies = (scenario.topology.kind, *framework.topologies)
-    parts = ((item, item.candidate.of(scenario)) for item in dense)
-    matching = (item for item, of in parts if of.scheduler in schedulers and of.topology.kind in topologies)
-    sharded = sharded_part(scenario.scheduler) is not None  # all of its meshes are settings
-    offered = None if sharded else next(matching, None)
     text = (
-        f"The opponent is dense at its best, {dense[0].name}: the fastest of {len(dense)} dense combinations, of the "
-        "same schedules and topologies as all other methods."
+        f"The opponent is dense at its best, {dense.name}: the fastest of {tried} dense combinations, of the same "
+        "schedules and topologies as all other methods."
     )
-    if offered is not None and offered is not dense[0]:
-        text += f" With what {framework.label} offers, dense takes {show_time(offered.time)} at best, {offered.name}."
+    if offered is not None and offered is not dense:
+        where = offered.row.availability.where
+        text += f" With what {where} offers, dense takes {describe_times(offered)} at best, {offered.name}."
     return text
 
 

@@ -9,13 +9,14 @@ from small_advice import CARD, DENSE, IDEAL, LAYERS, TOPK, scenario
 
 from simulator.prediction.doubts.doubt import Doubt, Measurement
 from simulator.prediction.doubts.spread import Response, Spread
+from simulator.progress import Watch
 from simulator.records import replace
 from simulator.reporting.answers.advised import Availability, RankedRow
 from simulator.scenario.changes import with_value
 from simulator.scenario.reading import load
 from simulator.studies.advice.advice import advise
 from simulator.studies.advice.candidates import Candidate, Grid, dense_candidate
-from simulator.studies.advice.ranking import Ranked, Ranking
+from simulator.studies.advice.ranking import Ranked, Ranking, ranking
 from simulator.studies.advice.reasons import describe_unmeasured, find_unmeasured
 from simulator.studies.advice.recommendation import recommendation
 from simulator.studies.advice.search import search
@@ -60,8 +61,8 @@ def recommend(*items):
     ordered = sorted((*items, dense), key=lambda item: item.row.iteration_time)
     for item in items:
         item.row = replace(item.row, rests_on=find_unmeasured(item.over(dense, "iteration_time")))
-    ranking = Ranking(tuple(ordered), "iteration_time")
-    return describe(ranking, recommendation(ranking))
+    ranks = Ranking(tuple(ordered), "iteration_time")
+    return describe(ranks, recommendation(ranks))
 
 
 def test_what_pays_in_19_of_20_cases_is_recommended():
@@ -211,13 +212,14 @@ def test_dense_is_taken_at_its_best_even_where_its_first_schedule_is_slow():
 def test_the_opponent_is_at_least_as_fast_as_what_the_framework_offers():
     spec = load("quickstart", ("cluster.gpu=gpus/rtx2080ti-pytorch2",))
     found = search(spec, Grid((Candidate(), dense_candidate(spec)), (None, {"kind": "mg_wfbp"}), (None,)))
-    text = describe_opponent(spec, found)
+    text = describe_opponent(ranking(spec, found, None, Watch()), 2)
     assert text.startswith("The opponent is dense at its best, dense (mg_wfbp, nccl): the fastest of 2 dense")
     assert "With what Horovod offers, dense takes" in text
     document = advise(spec, grid=Grid((Candidate(), dense_candidate(spec)), (None, {"kind": "bucketed"}), (None,)))
     assert document["verdict"] != "yes"  # a yes against one all-reduce per tensor
     assert document["opponent"].startswith("The opponent is dense at its best, dense (bucketed, nccl)")
-    assert describe_opponent(spec, search(spec, Grid((Candidate(),), (None,), (None,)))) == ""
+    alone = search(spec, Grid((Candidate(),), (None,), (None,)))
+    assert describe_opponent(ranking(spec, alone, None, Watch()), 0) == ""
 
 
 def test_dense_runs_under_the_runtime_that_is_named_for_it():
