@@ -33,7 +33,6 @@ from simulator.studies.advice.candidates import (
     DEFAULT_DENSITY,
     DENSITIES,
     Candidate,
-    Change,
     Grid,
     as_options,
     candidates,
@@ -280,7 +279,7 @@ def switches_of(scenario: Scenario, grid: Grid, found: SearchResult) -> list[Swi
         return []
     plain = without_randomness(scenario)
     base = Candidate() if scenario.sparsifier.kind == Dense.kind else dense_candidate(scenario)
-    tried = list(_switches(plain, base, grid, found))
+    tried = [(switch, made) for switch, made in _switches(plain, base, grid, found) if switch[-1]]  # has lines
     first, *others = evaluate([base.of(plain), *(scenario for _, scenario in tried)])
     if isinstance(first, InputError):
         return []
@@ -295,16 +294,18 @@ def _switches(
     scenario: Scenario, base: Candidate, grid: Grid, found: SearchResult
 ) -> Iterator[tuple[tuple[str, Overrides, tuple[str, ...]], Scenario]]:
     """Settings by their names: keys and lines that make them, and the scenario that has them."""
-    rounded = next((item for item in grid.methods if item.precision is not None), None)
-    framework = FRAMEWORKS[scenario.cluster.runtime.framework]
-    topologies: list[Change] = [{"kind": kind} for kind in framework.topologies if kind != scenario.topology.kind]
-    tried = (item.candidate for item in found.outcomes)
-    sized = (item for item in tried if item.scheduler is not None and replace(item, scheduler=None) == base)
-    fastest = next((item for item in sized if lines_in(scenario, item.of(scenario).scheduler)), None)
-    searched = (rounded, fastest, *(replace(base, topology=each) for each in topologies))
-    for candidate in searched if sharded_part(scenario.scheduler) is None else ():
-        if candidate is None:
-            continue
+    plain, scheduler, mesh = base.of(scenario), scenario.scheduler, scenario.parallelism
+    searched: list[Candidate | None] = []
+    if sharded_part(scheduler) is None:
+        tried = (item.candidate for item in found.outcomes)
+        sized = (item for item in tried if item.scheduler is not None and replace(item, scheduler=None) == base)
+        searched += [
+            next((item for item in grid.methods if item.precision is not None), None),
+            next((item for item in sized if lines_in(scenario, item.of(scenario).scheduler)), None),
+        ]
+        kinds = FRAMEWORKS[scenario.cluster.runtime.framework].topologies
+        searched += [replace(base, topology={"kind": kind}) for kind in kinds if kind != scenario.topology.kind]
+    for candidate in filter(None, searched):
         made = candidate.of(scenario)
         if candidate.precision is not None:
             label, lines = f"16-bit travel ({made.workload.precision.sent_as})", lines_of_setting("travels", made)
@@ -312,18 +313,13 @@ def _switches(
             label, lines = f"{topology_name(made)} all-reduce", lines_in(scenario, made.topology)
         else:
             label, lines = schedule_name(made), lines_in(scenario, made.scheduler)
-        if lines:
-            yield (label, candidate.overrides, lines), made
-    scheduler, plain = scenario.scheduler, base.of(scenario)
-    sends_rows = getattr(plain.sparsifier, "indexed_slices", False) and any(x.rows for x in scenario.workload.layers)
-    keys = dict[str, tuple[str, str, Any]]()
+        yield (label, candidate.overrides, lines), made
+    keys = list[tuple[str, str, str, Any]]()
     if isinstance(scheduler, Bucketed) and scheduler.rounds(scenario.workload.micro_batches) > 1:
-        keys["no_sync"] = "no_sync", "scheduler.accumulate", "none"
-    if sends_rows:
-        keys["dense_rows"] = "dense embedding gradients", "sparsifier.indexed_slices", False
-    mesh = scenario.parallelism
+        keys.append(("no_sync", "no_sync", "scheduler.accumulate", "none"))
+    if getattr(plain.sparsifier, "indexed_slices", False) and any(layer.rows for layer in scenario.workload.layers):
+        keys.append(("dense_rows", "dense embedding gradients", "sparsifier.indexed_slices", False))
     if mesh.tensor > 1 and mesh.sequence_parallel and not mesh.overlap:
-        keys["tensor_overlap"] = "tensor collectives beside products", "parallelism.overlap", True
-    for setting, (label, key, value) in keys.items():
-        if lines := lines_of_setting(setting, plain):
-            yield (label, {**base.overrides, key: value}, lines), with_value(plain, key, value)
+        keys.append(("tensor_overlap", "tensor collectives beside products", "parallelism.overlap", True))
+    for setting, label, key, value in keys:
+        yield (label, {**base.overrides, key: value}, lines_of_setting(setting, plain)), with_value(plain, key, value)

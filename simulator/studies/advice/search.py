@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
 from itertools import product
-from operator import itemgetter
 
 from simulator.errors import InputError
 from simulator.prediction.doubts.spread import Spread
@@ -139,8 +138,7 @@ def search(
                 seeker.tried.setdefault(key, made)
         if not seeker.seen:
             raise KeyboardInterrupt
-    refused = Counter(made for made in seeker.tried.values() if isinstance(made, str))
-    return SearchResult(sorted(seeker.seen, key=lambda item: item.time), refused, grid.points - len(seeker.tried))
+    return seeker.result(grid.points)
 
 
 def is_offered(scenario: Scenario, candidate: Candidate) -> bool:
@@ -164,11 +162,9 @@ def replayed(scenario: Scenario, found: SearchResult, most: int, processes: int 
             offered[item.method] = item
     own = [found.own] if found.own else []
     chosen = [*found.outcomes[:most], *found.best_of_each().values(), *offered.values(), *own]
-    some = list(dict.fromkeys(item.candidate for item in chosen))
-    again = map_in_processes(partial(timed, without_randomness(scenario)), some, processes)
-    made = [outcome for _, outcome in sorted(again, key=itemgetter(0))]
-    outcomes = sorted((item for item in made if not isinstance(item, str)), key=lambda item: item.time)
-    return SearchResult(outcomes, Counter(item for item in made if isinstance(item, str)))
+    seeker = _Seeker(without_randomness(scenario), Watch(), processes)
+    seeker.try_all([item.candidate for item in chosen])
+    return seeker.result(len(seeker.tried))
 
 
 def _search_offered(seeker: _Seeker, grid: Grid) -> None:
@@ -248,6 +244,11 @@ class _Seeker:
     def seen(self) -> list[TimedCombination]:
         """The outcomes of what was tried and can run."""
         return [made for made in self.tried.values() if not isinstance(made, str)]
+
+    def result(self, points: int) -> SearchResult:
+        """What was found so far, in a grid of so many combinations."""
+        refused = Counter(made for made in self.tried.values() if isinstance(made, str))
+        return SearchResult(sorted(self.seen, key=lambda item: item.time), refused, points - len(self.tried))
 
     def prepare(self, candidates: Sequence[Candidate]) -> None:
         """Run candidates that are likely to be tried; those on one topology share most of the work."""
