@@ -116,7 +116,7 @@ def test_the_clock_the_evaluator_and_explain_agree_on_kernels_between_collective
     assert fast.communication_total == reference.communication_total
     spans = [span for span in fast.spans() if span.stream != "compute"]
     assert {span.label for span in spans if span.stream == "exchange kernel"} == {ENCODE, SUM}
-    found = exposure(asked, plan, fast)
+    found = exposure(plan, fast)
     assert found.every.sum() == pytest.approx(sum(span.duration for span in spans))
     assert 0 < found.kernels <= found.every.sum()
 

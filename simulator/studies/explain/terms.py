@@ -193,7 +193,7 @@ def terms_of(prediction: Prediction) -> tuple[list[TermShare], Exposure]:
     """Terms with their seconds, share, formula, numbers and calibration; and what compute waited for."""
     result, plan = prediction.result, prediction.plan
     parts, idle = result.breakdown, result.idle
-    found = exposure(prediction.scenario, plan, prediction.iteration)
+    found = exposure(plan, prediction.iteration)
     inside = 0.0 if (site := plan.inside) is None else float(site.gathers.seconds.sum()) / plan.steps
     inside += 0.0 if site is None else site.step.breakdown["communication_exposed"]
     exposed = found.scaled(max(0.0, parts["communication_exposed"] - inside))

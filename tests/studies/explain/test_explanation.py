@@ -150,7 +150,7 @@ def test_terms_sum_to_the_iteration(name):
 def test_the_waits_on_the_path_are_the_communication_that_is_not_hidden(name):
     spec = scenario(**MANY[name])
     prediction = run(spec)
-    found = exposure(spec, prediction.plan, prediction.iteration)
+    found = exposure(prediction.plan, prediction.iteration)
     waited = float(found.own.sum() + found.queued.sum()) + found.held_back - found.kernels
     exposed = prediction.document["breakdown_s"]["communication_exposed"]
     # Of exchanges side by side kernels of any of them count as inside.
