@@ -141,17 +141,15 @@ def _do(ranking: Ranking, advice: Recommendation) -> str:
     has = f" ({place.where})"
     if chosen is ranking.yours:
         return f"Keep yours, {chosen.name}{has}: nothing at hand is expected to be faster.{_rests(advice)}"
-    if advice.rival is None and row.method != DENSE:
-        text = f"Use {chosen.name}{has}."
-    elif advice.compresses:
-        first = "Use" if row.sparsifier == DENSE else "Compress with"  # dense gradients that are rounded
-        first = f"Not decided; for now {first.lower()}" if advice.verdict == "undecided" else first
-        text = f"{first} {chosen.name}{has}."
+    if row.method != DENSE:
+        # Dense gradients that are rounded are not compressed.
+        text = f"{'Use' if advice.rival is None or row.sparsifier == DENSE else 'Compress with'} {chosen.name}{has}."
     else:
-        first = "Not decided; for now stay dense" if advice.verdict == "undecided" else "Stay dense"
-        text = f"{first}, {row.schedule} over {row.topology}{has}."
+        text = f"Stay dense, {row.schedule} over {row.topology}{has}."
         if offered and not ranking.offered.others:
             text += f" {place.where} offers no method that compresses."
+    if advice.verdict == "undecided":
+        text = f"Not decided; for now {text[0].lower()}{text[1:]}"
     if not offered and chosen in ranking.at_hand.ranked:
         text += " These are settings of what the scenario has."
     elif not offered:
@@ -161,8 +159,8 @@ def _do(ranking: Ranking, advice: Recommendation) -> str:
 
 def _rests(advice: Recommendation) -> str:
     """What a recommendation to compress, or an open question, rests on that was not measured."""
-    rests = advice.rival is not None and (advice.compresses or advice.verdict == "undecided")
-    return describe_unmeasured(find_unmeasured(advice.rival.ratio)) if advice.rival and rests else ""
+    rests = advice.compresses or advice.verdict == "undecided"
+    return describe_unmeasured(find_unmeasured(advice.rival.ratio)) if advice.rival is not None and rests else ""
 
 
 def _gain(advice: Recommendation, key: Key, with_times: bool = True) -> str:
@@ -208,13 +206,13 @@ def _second(second: Rival | None, of_all: Recommendation) -> str:
         return ""
     place, name = second.ranked.row.availability, second.ranked.name
     sure, in_question = show_probability(second.ratio.probability()), of_all.rival and of_all.rival.ranked
-    head = f"With {'research code (' * (code := place.status == 'research_code')}{place.where}{')' * code}"
+    where = f"research code ({place.where})" if place.status == "research_code" else place.where
     rests = describe_unmeasured(find_unmeasured(second.ratio), "that") if second.ranked is in_question else ""
     if second.ratio.value <= 1:
         return f"Nothing else is expected to be faster: {name} ({place.where}) is {compare_speeds(second.ratio)} that."
     if second.ratio.interval()[1] <= 1 + ALIKE:
         return f"Nothing else gains more than {100 * ALIKE:.0f} %, not even {name} ({place.where})."
-    return f"{head}: {name}, {compare_speeds(second.ratio)} that, and faster with probability {sure}.{rests}"
+    return f"With {where}: {name}, {compare_speeds(second.ratio)} that, and faster with probability {sure}.{rests}"
 
 
 def _changes(ranking: Ranking, advice: Recommendation, border: str = "") -> list[str]:
