@@ -81,15 +81,13 @@ class Duel(Record):
         if not gaps:
             return Wins((), None)
         places = [*gaps]
-        edges: list[float | None] = [None] if gaps[places[0]] < 0 else []
+        edges: list[tuple[float | None, Stretch | None]] = [(None, None)] if gaps[places[0]] < 0 else []
         for low, high in changes_of(places, lambda value: gaps[value] < 0):
-            edges.append((yield from self._border(low, high, tight=self.intervals != "none")))
-        edges += [None] * (len(edges) % 2)
-        made = []
-        for start, stop in zip(edges[::2], edges[1::2], strict=True):
-            first = yield from self._interval(start, places, stop=False)
-            made.append(Win(start, stop, first, (yield from self._interval(stop, places, stop=True))))
-        return Wins(tuple(made), (places[0], places[-1]))
+            border = yield from self._border(low, high, tight=self.intervals != "none")
+            edges.append((border, (yield from self._interval(border, places, stop=gaps[low] < 0))))
+        edges += [(None, None)] * (len(edges) % 2)
+        pairs = zip(edges[::2], edges[1::2], strict=True)
+        return Wins(tuple(Win(start, stop, a, b) for (start, a), (stop, b) in pairs), (places[0], places[-1]))
 
     def _gap(self, value: float, error: float = 0.0) -> Search[float | None]:
         """Logarithm of the method's time over that of the other, less an error; None where one of them is refused."""
@@ -104,12 +102,12 @@ class Duel(Record):
         """Whether the method is faster at a value, if the logarithm of the ratio is wrong by an error."""
         return ((yield from self._gap(value, error)) or 0.0) < 0
 
-    def _interval(self, border: float | None, places: Sequence[float], *, stop: bool) -> Search[Stretch | None]:
+    def _interval(self, border: float, places: Sequence[float], *, stop: bool) -> Search[Stretch | None]:
         """The interval of a border, behind which the method is slower (`stop`) or faster; None where none is asked for.
 
         The spread of the ratio is taken to be near the border as it is there.
         """
-        if border is None or self.intervals == "none" or (yield from self._gap(border)) is None:
+        if self.intervals == "none" or (yield from self._gap(border)) is None:
             return None
         # Where messages share links, responses are not simulated.
         points = [
