@@ -243,18 +243,13 @@ def _notes(
     origin = "the scenario's own" if own is not None else "the default, since the scenario has none"
     made = [
         f"Sparsifiers are ranked at density {density:g}, {origin}. A lower density is always faster per iteration, but "
-        "its effect on convergence is not modelled, so other densities are options and not better answers."
+        "its effect on convergence is not modelled, so other densities are options and not better answers.",
+        "Time to target is the iterations to the target times the predicted iteration time; methods without iterations "
+        "come last."
+        if targets
+        else "The ranking is by time per iteration. Methods differ in how many iterations they need; state them with "
+        "--iterations-to-target to rank by time to target.",
     ]
-    if targets:
-        made.append(
-            "Time to target is the iterations to the target times the predicted iteration time; methods without "
-            "iterations come last."
-        )
-    else:
-        made.append(
-            "The ranking is by time per iteration. Methods differ in how many iterations they need; state them with "
-            "--iterations-to-target to rank by time to target."
-        )
     if note:
         made.append(
             f"The ranking replays the trace, as `sparsim run` does. The search and what it leads to use {note}."

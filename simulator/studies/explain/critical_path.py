@@ -139,11 +139,6 @@ class Exposure(Struct):
     before: set[int] = field(default_factory=set)
     on_axes: set[tuple[int, str]] = field(default_factory=set)
 
-    @property
-    def kernels(self) -> float:
-        """Seconds of kernels inside the exchanges."""
-        return float(self.own[KERNEL] + self.queued[KERNEL])
-
     def scaled(self, network: float) -> Exposure:
         """The split of `network` seconds of exposed communication in these proportions, kernels left out."""
         own, queued = self.own.copy(), self.queued.copy()
