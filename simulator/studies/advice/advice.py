@@ -121,11 +121,8 @@ def advise(
     free = with_value(bare, "ignore_memory", True)
     of_all = recommendation(ranked)
     advice = recommend_at_hand(ranked, of_all)
-    second, in_full = find_second(ranked, advice, of_all), describe(ranked, of_all)
-    said = in_full if advice is of_all else describe(ranked, advice)
-    if advice.rival is None and said.answer != in_full.answer:  # whether compression pays is asked of all
-        first = "" if advice.chosen is of_all.chosen else f"{said.answer} With research code: "
-        said = replace(in_full, answer=first + in_full.answer, recommended=said.recommended)
+    second, words_of_all = find_second(ranked, advice, of_all), describe(ranked, of_all)
+    words = describe(ranked, advice, words_of_all)
     border = None if watch.interrupted else _border(free, advice, of_all.rival, watch)
     summary = summarise(ranked, advice, of_all, second, describe_border(free, border))
     whole = whole and not watch.interrupted and not alone
@@ -140,10 +137,10 @@ def advise(
         density=density,
         iterations_to_target=given or needed,
         summary=summary,
-        **asdict(said),
-        settings=as_options(said.recommended),
+        **asdict(words),
+        settings=as_options(words.recommended),
         availability=advice.chosen.row.availability,
-        second=None if second is None else describe_second(second, in_full),
+        second=None if second is None else describe_second(second, words_of_all),
         border=border,
         opponent=describe_opponent(ranked, sum(item.method == DENSE for item in looked_at.outcomes)),
         switches=[] if watch.interrupted or alone else switches_of(scenario, grid, found),

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from simulator.prediction.doubts.spread import ALIKE, Ratio
 from simulator.prediction.doubts.verdict import value_of_information
+from simulator.records import replace
 from simulator.reporting.answers.advised import AdviceSummary, Border, Recommended, SecondBest
 from simulator.scenario.changes import value_at
 from simulator.scenario.scenario import Scenario
@@ -49,8 +50,11 @@ def summarise(
     return AdviceSummary(*_do_and_gain(ranking, advice), _sentences(change), _sentences(elsewhere))
 
 
-def describe(ranking: Ranking, advice: Recommendation) -> Recommended:
-    """A recommendation in full: what to do and what that gains, then risks, what changes it, and what is as good."""
+def describe(ranking: Ranking, advice: Recommendation, of_all: Recommended | None = None) -> Recommended:
+    """A recommendation in full: what to do and what that gains, then risks, what changes it, and what is as good.
+
+    `of_all`: that of everything, of which it is asked whether compression pays where the recommendation compares none.
+    """
     rival, details = advice.rival, _changes(ranking, advice)
     if rival is not None and advice.verdict == "undecided":
         low, high = rival.ratio.interval()
@@ -73,7 +77,7 @@ def describe(ranking: Ranking, advice: Recommendation) -> Recommended:
     if advice.without is not None:
         details.append(f"Without yours: {_sentences(_do_and_gain(ranking, advice.without))}")
     counted = rival.ratio if rival is not None and advice.hidden is None else None
-    return Recommended(
+    made = Recommended(
         answer=_sentences(_do_and_gain(ranking, advice)),
         details=details,
         recommended=advice.chosen.row.overrides,
@@ -81,6 +85,10 @@ def describe(ranking: Ranking, advice: Recommendation) -> Recommended:
         probability=None if counted is None else counted.probability(),
         value_of_information=value_of_information(counted) if counted else [],
     )
+    if of_all is None or rival is not None or made.answer == of_all.answer:
+        return made
+    first = "" if made.recommended == of_all.recommended else f"{made.answer} With research code: "
+    return replace(of_all, answer=first + of_all.answer, recommended=made.recommended)
 
 
 def describe_opponent(ranking: Ranking, tried: int) -> str:
