@@ -25,9 +25,8 @@ from simulator.studies.variants.crossing import (
     Intervals,
     Search,
     VariedKey,
-    changes_of,
     find_change,
-    known_gaps,
+    gaps_and_changes,
     search_together,
 )
 from simulator.studies.variants.names import schedule_name, sharded_part, topology_name
@@ -77,12 +76,12 @@ class Duel(Record):
         """The stretches on which the method is faster, and the intervals of their borders."""
         tried = self.method.axis.tried
         yield [AskedPoint(along, value) for value in tried for along in (self.method, self.against)]
-        gaps = yield from known_gaps(self._gap, tried)
+        gaps, changes = yield from gaps_and_changes(self._gap, tried)
         if not gaps:
             return Wins((), None)
         places = [*gaps]
         edges: list[tuple[float | None, Stretch | None]] = [(None, None)] if gaps[places[0]] < 0 else []
-        for low, high in changes_of(places, lambda value: gaps[value] < 0):
+        for low, high in changes:
             border = yield from self._border(low, high, tight=self.intervals != "none")
             edges.append((border, (yield from self._interval(border, places, stop=gaps[low] < 0))))
         edges += [(None, None)] * (len(edges) % 2)

@@ -87,8 +87,10 @@ def describe(ranking: Ranking, advice: Recommendation, of_all: Recommended | Non
     )
     if of_all is None or rival is not None or made.answer == of_all.answer:
         return made
-    first = "" if made.recommended == of_all.recommended else f"{made.answer} With research code: "
-    return replace(of_all, answer=first + of_all.answer, recommended=made.recommended)
+    if made.recommended == of_all.recommended and advice.without is None:
+        return of_all
+    answer, details = f"{made.answer} With research code: {of_all.answer}", [*made.details, *of_all.details]
+    return replace(of_all, answer=answer, details=details, recommended=made.recommended)
 
 
 def describe_opponent(ranking: Ranking, tried: int) -> str:

@@ -43,9 +43,8 @@ from simulator.studies.variants.crossing import (
     Gap,
     PointAnswer,
     Search,
-    changes_of,
     find_change,
-    known_gaps,
+    gaps_and_changes,
     search_together,
 )
 
@@ -230,11 +229,10 @@ def find_border(
     is asked for; where that end misses it, the stretch at the other end, or any. `close`: the share of the target
     by which it is met at most, where it is met without a jump.
     """
-    known = yield from known_gaps(missed, tried)
+    known, changes = yield from gaps_and_changes(missed, tried)
     if not known:
         return None
     best, met = min(known, key=lambda value: known[value]), [found < 0 for found in known.values()]
-    changes = changes_of([*known], lambda value: known[value] < 0)
     if not changes:
         return Solution("always" if met[0] else "never", best)
     # Inside or outside of a stretch, what is asked for is its least, or most, value.
