@@ -89,7 +89,7 @@ def describe(ranking: Ranking, advice: Recommendation, of_all: Recommended | Non
         return made
     if made.recommended == of_all.recommended and advice.without is None:
         return of_all
-    answer, details = f"{made.answer} With research code: {of_all.answer}", [*made.details, *of_all.details]
+    answer, details = f"{made.answer} With research code: {of_all.answer}", [*of_all.details, *made.details]
     return replace(of_all, answer=answer, details=details, recommended=made.recommended)
 
 
