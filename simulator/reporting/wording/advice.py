@@ -17,11 +17,12 @@ _STUDY_LEGEND = (
 )
 
 
-def study_blocks(advice: MethodAdvice) -> Iterator[Block]:
-    """The answer in full, the ranking, the break-even points, the reasons, and what the answer does not cover."""
-    yield from ("", Text(advice.answer, "title"))
-    second = advice.second
-    if second is not None and second.of_all.answer not in advice.answer:
+def full_advice_blocks(advice: MethodAdvice) -> Iterator[Block]:
+    """All that the answer says: the brief form, then details, the whole ranking, break-even points and reasons."""
+    yield from advice_blocks(advice)
+    yield ""
+    said, second = f"{advice.summary.do} {advice.summary.gain}".strip(), advice.second
+    if second is not None and second.of_all.answer != said:
         yield f"With research code: {second.of_all.answer}"
     yield from texts((text for text in (*advice.details, advice.opponent) if text), "item")
     yield from ranking_blocks(advice)
@@ -147,12 +148,6 @@ def _join_exports(lines: Sequence[str]) -> list[str]:
     exports = [line for line in lines if line.startswith("export ") and "#" not in line]
     joined = " ".join(["export", *(line.removeprefix("export ") for line in exports)])
     return [joined if [line] == exports[:1] else line for line in lines if line not in exports[1:]]
-
-
-def full_advice_blocks(advice: MethodAdvice) -> Iterator[Block]:
-    """All that the answer says: the brief form, then details, the whole ranking, break-even points and reasons."""
-    yield from advice_blocks(advice)
-    yield from study_blocks(advice)
 
 
 def _rows(advice: MethodAdvice) -> Table:

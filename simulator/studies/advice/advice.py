@@ -10,18 +10,15 @@ from simulator.errors import InputError
 from simulator.hardware.runtime import FRAMEWORKS
 from simulator.prediction.iterations_to_target import GivenIterations, IterationsOf
 from simulator.prediction.memory import memory_of, refuse_what_does_not_fit
-from simulator.prediction.run import plan_of, run, time_batch
+from simulator.prediction.run import plan_of, time_batch
 from simulator.progress import Watch
 from simulator.records import asdict, replace
 from simulator.reporting.answers.advised import (
-    AdviceSummary,
     Border,
     LookedAt,
     MethodAdvice,
     OtherDensity,
     Overrides,
-    Reason,
-    Recommended,
     Switch,
 )
 from simulator.reporting.answers.explained import Sensitivity
@@ -31,12 +28,11 @@ from simulator.scenario.scenario import Scenario
 from simulator.scenario.versions import versions
 from simulator.schedulers.bucketed import Bucketed
 from simulator.sparsifiers.dense import Dense
-from simulator.studies.advice.availability import availability_of, lines_in, lines_of_setting
+from simulator.studies.advice.availability import lines_in, lines_of_setting
 from simulator.studies.advice.candidates import (
     DEFAULT_DENSITY,
     DENSITIES,
     Candidate,
-    Change,
     Grid,
     as_options,
     candidates,
@@ -45,9 +41,9 @@ from simulator.studies.advice.candidates import (
     density_of,
 )
 from simulator.studies.advice.crossings import STEPS, bandwidth_border, crossings
-from simulator.studies.advice.ranking import LISTED, Ranked, ranked_row, ranking
+from simulator.studies.advice.ranking import LISTED, ranking
 from simulator.studies.advice.reasons import SAME, reasons
-from simulator.studies.advice.recommendation import Recommendation, name_of, recommend_at_hand, recommendation
+from simulator.studies.advice.recommendation import Recommendation, Rival, recommend_at_hand, recommendation
 from simulator.studies.advice.search import (
     DENSE,
     EXHAUSTIVE,
@@ -57,7 +53,14 @@ from simulator.studies.advice.search import (
     search,
     timed,
 )
-from simulator.studies.advice.summary import describe_border, describe_opponent, describe_second, find_second, summarise
+from simulator.studies.advice.summary import (
+    describe,
+    describe_border,
+    describe_opponent,
+    describe_second,
+    find_second,
+    summarise,
+)
 from simulator.studies.explain.sensitivity import input_label, sensitivity
 from simulator.studies.variants.crossing import evaluate, without_replay
 from simulator.studies.variants.names import schedule_name, sharded_part, topology_name
@@ -101,44 +104,51 @@ def advise(
     bare, note = without_replay(scenario)
     own_density = density_of(bare)
     density = DEFAULT_DENSITY if own_density is None else own_density
+    alone = scenario.cluster.workers == 1
+    if alone:  # exchanges nothing: there is nothing to choose from
+        grid, targets = Grid((Candidate(),), (None,), (None,)), None
     grid = candidates(bare, density) if grid is None else grid
-    if scenario.cluster.workers == 1:
-        return _advise_one_worker(scenario, bare, density, given)
     watch = watch or Watch()
     looked_at = found = search(bare, grid, exhaustive, watch=watch, processes=processes)
     if note:
         found = replayed(scenario, found, LISTED, processes)
     ranked = ranking(scenario, found, targets, watch, processes)
-    rows, row_of = ranked.rows, {id(item.outcome): item.row for item in ranked.ranked}
+    rows, row_of = [item.row for item in ranked.ranked], {id(item.outcome): item.row for item in ranked.ranked}
     best, own = found.best_of_each(), found.own
     dense, others = best.pop(DENSE, None), [*best.values()]
     # Neighbours of a scenario that fits, such as one with more workers, may not fit themselves.
     free = with_value(bare, "ignore_memory", True)
     of_all = recommendation(ranked)
     advice = recommend_at_hand(ranked, of_all)
-    second = find_second(ranked, advice, of_all)
-    border = None if watch.interrupted else _border(free, advice, of_all.method, watch)
+    second, words_of_all = find_second(ranked, advice, of_all), describe(ranked, of_all)
+    words = describe(ranked, advice, words_of_all)
+    border = None if watch.interrupted else _border(free, advice, of_all.rival, watch)
     summary = summarise(ranked, advice, of_all, second, describe_border(free, border))
-    whole = whole and not watch.interrupted
+    whole = whole and not watch.interrupted and not alone
     break_even = crossings(free, others, watch, processes) if dense is not None and whole else []
     refused = looked_at.refused
     needed = {row.method: row.iterations_to_target for row in rows if row.iterations_to_target is not None}
     return MethodAdvice(
-        **_about(scenario, density, given or needed),
+        scenario=scenario.name,
+        digest=scenario.digest,
+        versions=versions(),
+        workers=scenario.cluster.workers,
+        density=density,
+        iterations_to_target=given or needed,
         summary=summary,
-        **asdict(_words(advice, of_all)),
-        settings=as_options(advice.overrides),
-        availability=None if advice.chosen is None else advice.chosen.row.availability,
-        second=None if second is None else describe_second(second, of_all),
+        **asdict(words),
+        settings=as_options(words.recommended),
+        availability=advice.chosen.row.availability,
+        second=None if second is None else describe_second(second, words_of_all),
         border=border,
-        opponent=describe_opponent(bare, looked_at),
-        switches=[] if watch.interrupted else switches_of(scenario, grid, found),
+        opponent=describe_opponent(ranked, sum(item.method == DENSE for item in looked_at.outcomes)),
+        switches=[] if watch.interrupted or alone else switches_of(scenario, grid, found),
         ranking=rows,
         dense=row_of.get(id(dense)),
         yours=row_of.get(id(own)),
         other_densities=_other_densities(bare, others, density) if whole else [],
         break_even=break_even,
-        reasons=reasons(scenario.cluster.workers, dense, others, own) if dense is not None else [],
+        reasons=reasons(scenario.cluster.workers, dense, others, own),
         sensitivity=_speed_up_sensitivity(free, dense, others[0], watch, processes)
         if whole and dense and others and not plan.live
         else None,
@@ -151,7 +161,7 @@ def advise(
             list(grid.left_out),
         ),
         notes=[
-            *_notes(density, own_density, note, targets, found),
+            *([] if alone else _notes(density, own_density, note, targets, found)),
             *(targets.warnings(bare) if targets else ()),
             *([LEFT_OUT] if bare.cluster.membership else ()),
         ],
@@ -159,32 +169,14 @@ def advise(
     )
 
 
-def _about(scenario: Scenario, density: float, iterations: dict[str, float]) -> Mapping[str, Any]:
-    return {
-        "scenario": scenario.name,
-        "digest": scenario.digest,
-        "versions": versions(),
-        "workers": scenario.cluster.workers,
-        "density": density,
-        "iterations_to_target": iterations,
-    }
-
-
-def _words(advice: Recommendation, of_all: Recommendation) -> Recommended:
-    """The answer in words; where no method is offered, whether compression pays is asked of all methods."""
-    if advice.method is not None or advice is of_all:
-        return advice.described()
-    answer = f"{advice.answer} With research code: {of_all.answer}"
-    return replace(of_all.described(), recommended=advice.overrides, answer=answer)
-
-
-def _border(scenario: Scenario, advice: Recommendation, best: Ranked | None, watch: Watch) -> Border | None:
+def _border(scenario: Scenario, advice: Recommendation, best: Rival | None, watch: Watch) -> Border | None:
     """Where the bandwidth would change the answer: the method in question, or else the best of all, against dense."""
-    method, dense = advice.method, advice.dense
-    if method is None and advice.chosen is not None and advice.chosen.row.method == DENSE:
-        method, dense = best, advice.chosen
-    if method is None or dense is None:
+    rival, dense = advice.rival, advice.dense
+    if rival is None and advice.chosen.row.method == DENSE:
+        rival, dense = best, advice.chosen
+    if rival is None or dense is None:
         return None
+    method = rival.ranked
     if any(item.outcome.heavy or item.outcome.live for item in (method, dense)):
         return None
     made = None
@@ -192,41 +184,12 @@ def _border(scenario: Scenario, advice: Recommendation, best: Ranked | None, wat
     with watch.part("the break-even point of the answer"):
         made = bandwidth_border(scenario, method.outcome.candidate, dense.outcome.candidate)
         watch.step(STEPS)
-    return Border(name_of(method), name_of(dense), *made) if made else None
-
-
-def _advise_one_worker(scenario: Scenario, bare: Scenario, density: float, given: dict[str, float]) -> MethodAdvice:
-    row = ranked_row(bare, Candidate(), run(bare).result_without_lists, availability_of(bare, bare.topology.kind))
-    row = replace(
-        row, speed_up_over_dense=1.0, speed_up_over_dense_interval=(1.0, 1.0), risk=1.0, speed_up_over_yours=1.0
-    )
-    answer = "One worker exchanges nothing, so there is nothing to compress: keep the scenario as it is."
-    return MethodAdvice(
-        **_about(scenario, density, given),
-        summary=AdviceSummary(answer, "", "More than one worker."),
-        **asdict(Recommendation(answer).described()),
-        settings="",
-        availability=row.availability,
-        second=None,
-        border=None,
-        opponent="",
-        switches=[],
-        ranking=[row],
-        dense=None,
-        yours=row,
-        other_densities=[],
-        break_even=[],
-        reasons=[Reason("room", [], "There is no communication with one worker.")],
-        sensitivity=None,
-        looked_at=LookedAt(1, 1, 0, {}, 0, []),
-        notes=[],
-        interrupted="",
-    )
+    return Border(method.name, dense.name, *made) if made else None
 
 
 def _other_densities(scenario: Scenario, others: Sequence[TimedCombination], density: float) -> list[OtherDensity]:
     """The fastest sparsifier at other densities, each with the schedule and topology of its best combination."""
-    sparse = [item for item in others if density_of(item.candidate.of(scenario)) is not None][:TRIED_DENSER]
+    sparse = [item for item in others if item.density is not None][:TRIED_DENSER]
     made = []
     for other in DENSITIES:
         if abs(other - density) < 1e-12:
@@ -234,8 +197,7 @@ def _other_densities(scenario: Scenario, others: Sequence[TimedCombination], den
         tried = timed(scenario, [item.candidate.at_density(other) for item in sparse])
         if runs := [item for item in tried if not isinstance(item, str)]:
             best = min(runs, key=lambda item: item.time)
-            changed = best.candidate.of(scenario)
-            names = best.method, best.candidate.overrides, schedule_name(changed), topology_name(changed)
+            names = best.method, best.candidate.overrides, best.schedule, best.topology
             made.append(OtherDensity(other, *names, best.time))
     return made
 
@@ -277,18 +239,13 @@ def _notes(
     origin = "the scenario's own" if own is not None else "the default, since the scenario has none"
     made = [
         f"Sparsifiers are ranked at density {density:g}, {origin}. A lower density is always faster per iteration, but "
-        "its effect on convergence is not modelled, so other densities are options and not better answers."
+        "its effect on convergence is not modelled, so other densities are options and not better answers.",
+        "Time to target is the iterations to the target times the predicted iteration time; methods without iterations "
+        "come last."
+        if targets
+        else "The ranking is by time per iteration. Methods differ in how many iterations they need; state them with "
+        "--iterations-to-target to rank by time to target.",
     ]
-    if targets:
-        made.append(
-            "Time to target is the iterations to the target times the predicted iteration time; methods without "
-            "iterations come last."
-        )
-    else:
-        made.append(
-            "The ranking is by time per iteration. Methods differ in how many iterations they need; state them with "
-            "--iterations-to-target to rank by time to target."
-        )
     if note:
         made.append(
             f"The ranking replays the trace, as `sparsim run` does. The search and what it leads to use {note}."
@@ -313,7 +270,7 @@ def switches_of(scenario: Scenario, grid: Grid, found: SearchResult) -> list[Swi
         return []
     plain = without_randomness(scenario)
     base = Candidate() if scenario.sparsifier.kind == Dense.kind else dense_candidate(scenario)
-    tried = list(_switches(plain, base, grid, found))
+    tried = [(switch, made) for switch, made in _switches(plain, base, grid, found) if switch[-1]]  # has lines
     first, *others = evaluate([base.of(plain), *(scenario for _, scenario in tried)])
     if isinstance(first, InputError):
         return []
@@ -328,16 +285,18 @@ def _switches(
     scenario: Scenario, base: Candidate, grid: Grid, found: SearchResult
 ) -> Iterator[tuple[tuple[str, Overrides, tuple[str, ...]], Scenario]]:
     """Settings by their names: keys and lines that make them, and the scenario that has them."""
-    rounded = next((item for item in grid.methods if item.precision is not None), None)
-    framework = FRAMEWORKS[scenario.cluster.runtime.framework]
-    topologies: list[Change] = [{"kind": kind} for kind in framework.topologies if kind != scenario.topology.kind]
-    tried = (item.candidate for item in found.outcomes)
-    sized = (item for item in tried if item.scheduler is not None and replace(item, scheduler=None) == base)
-    fastest = next((item for item in sized if lines_in(scenario, item.of(scenario).scheduler)), None)
-    searched = (rounded, fastest, *(replace(base, topology=each) for each in topologies))
-    for candidate in searched if sharded_part(scenario.scheduler) is None else ():
-        if candidate is None:
-            continue
+    plain, scheduler, mesh = base.of(scenario), scenario.scheduler, scenario.parallelism
+    searched: list[Candidate | None] = []
+    if sharded_part(scheduler) is None:
+        tried = (item.candidate for item in found.outcomes)
+        sized = (item for item in tried if item.scheduler is not None and replace(item, scheduler=None) == base)
+        searched += [
+            next((item for item in grid.methods if item.precision is not None), None),
+            next((item for item in sized if lines_in(scenario, item.of(scenario).scheduler)), None),
+        ]
+        kinds = FRAMEWORKS[scenario.cluster.runtime.framework].topologies
+        searched += [replace(base, topology={"kind": kind}) for kind in kinds if kind != scenario.topology.kind]
+    for candidate in filter(None, searched):
         made = candidate.of(scenario)
         if candidate.precision is not None:
             label, lines = f"16-bit travel ({made.workload.precision.sent_as})", lines_of_setting("travels", made)
@@ -345,18 +304,13 @@ def _switches(
             label, lines = f"{topology_name(made)} all-reduce", lines_in(scenario, made.topology)
         else:
             label, lines = schedule_name(made), lines_in(scenario, made.scheduler)
-        if lines:
-            yield (label, candidate.overrides, lines), made
-    scheduler, plain = scenario.scheduler, base.of(scenario)
-    sends_rows = getattr(plain.sparsifier, "indexed_slices", False) and any(x.rows for x in scenario.workload.layers)
-    keys = dict[str, tuple[str, str, Any]]()
+        yield (label, candidate.overrides, lines), made
+    keys = list[tuple[str, str, str, Any]]()
     if isinstance(scheduler, Bucketed) and scheduler.rounds(scenario.workload.micro_batches) > 1:
-        keys["no_sync"] = "no_sync", "scheduler.accumulate", "none"
-    if sends_rows:
-        keys["dense_rows"] = "dense embedding gradients", "sparsifier.indexed_slices", False
-    mesh = scenario.parallelism
+        keys.append(("no_sync", "no_sync", "scheduler.accumulate", "none"))
+    if getattr(plain.sparsifier, "indexed_slices", False) and any(layer.rows for layer in scenario.workload.layers):
+        keys.append(("dense_rows", "dense embedding gradients", "sparsifier.indexed_slices", False))
     if mesh.tensor > 1 and mesh.sequence_parallel and not mesh.overlap:
-        keys["tensor_overlap"] = "tensor collectives beside products", "parallelism.overlap", True
-    for setting, (label, key, value) in keys.items():
-        if lines := lines_of_setting(setting, plain):
-            yield (label, {**base.overrides, key: value}, lines), with_value(plain, key, value)
+        keys.append(("tensor_overlap", "tensor collectives beside products", "parallelism.overlap", True))
+    for setting, label, key, value in keys:
+        yield (label, {**base.overrides, key: value}, lines_of_setting(setting, plain)), with_value(plain, key, value)

@@ -180,7 +180,7 @@ def lines_of_setting(name: str, scenario: Scenario) -> tuple[str, ...]:
     travels = _table().travels.get(scenario.workload.precision.sent_as, ())
     schedules = {item.framework for item in entries_of(scenario.scheduler) or ()}
     rows = travels if name == "travels" else _table().settings.get(name, ())
-    entry = _entry_for(scenario, tuple(sorted(rows, key=lambda item: item.framework not in schedules)))
+    entry = _entry_for(scenario, sorted(rows, key=lambda item: item.framework not in schedules))
     return () if entry is None else entry.lines
 
 
@@ -190,12 +190,11 @@ def lines_in(scenario: Scenario, member: Component) -> tuple[str, ...]:
     return () if entry is None else tuple(entry.lines_for(member))
 
 
-def _entry_for(scenario: Scenario, rows: tuple[Entry, ...]) -> Entry | None:
+def _entry_for(scenario: Scenario, rows: Sequence[Entry]) -> Entry | None:
     """The entry of the scenario's framework, or of the first released one where it names none."""
     own = scenario.cluster.runtime.framework
-    if own != "none":
-        return _entry_in(own, rows)
-    return next((item for item in rows if item.framework in _table().frameworks), None)
+    known = _table().frameworks if own == "none" else (own,)
+    return next((item for item in rows if item.framework in known), None)
 
 
 def _both(first: tuple[Entry, ...] | None, second: tuple[Entry, ...]) -> tuple[Entry, ...] | None:

@@ -158,13 +158,12 @@ def candidates(scenario: Scenario, density: float) -> Grid:
     Only topologies with the scenario's style (collectives, or push and pull) are taken, since its runtime says nothing
     about the software costs of the other style.
     """
-    methods, missing = _methods(scenario, density)
+    methods, left_out = _methods(scenario, density)
     own = sharded_part(scenario.scheduler)
     if own is not None:
-        return _sharded_grid(scenario, own, tuple(methods), missing)
+        return _sharded_grid(scenario, own, tuple(methods), left_out)
     schedulers = [None, *_schedulers(scenario)]
     topologies, foreign = _topologies(scenario)
-    left_out = [f"{', '.join(missing)}: they have parameters without a default"] if missing else []
     left_out.append("scheduler lags: it changes the density")
     left_out.append("scheduler asc_wfbp, topology gloo: they take long to simulate")
     if foreign:
@@ -173,7 +172,7 @@ def candidates(scenario: Scenario, density: float) -> Grid:
     return Grid(tuple(methods), tuple(schedulers), (None, *topologies), tuple(left_out))
 
 
-def _sharded_grid(scenario: Scenario, own: Sharded, methods: tuple[Candidate, ...], missing: list[str]) -> Grid:
+def _sharded_grid(scenario: Scenario, own: Sharded, methods: tuple[Candidate, ...], left_out: list[str]) -> Grid:
     """Meshes of all schedules that a framework of the scenario's own has, too; what they round is tried with dense."""
     places = {place["in"] for place in own.exact.places(mesh_of(scenario, own)._replace(compressed=False))} - {"code"}
     inside = scenario.scheduler is not own
@@ -196,7 +195,6 @@ def _sharded_grid(scenario: Scenario, own: Sharded, methods: tuple[Candidate, ..
                 alone += [scenario.scheduler.model_copy(update={"inside": wire}) for wire in wires]
     known: list[Scheduler] = [scenario.scheduler]
     shared, alone = ([each for each in some if _is_new(each, known)] for some in (shared, alone))
-    left_out = [f"{', '.join(missing)}: they have parameters without a default"] if missing else []
     left_out += [f"scheduler {kind}: in no framework that has {own.kind}" for kind in other]
     left_out.append("topologies other than the scenario's own: frameworks of sharded models offer no other")
     dense_only = tuple(dense_candidate(scenario, _written(each)) for each in alone)
@@ -212,6 +210,7 @@ def _written(scheduler: Scheduler) -> Mapping[str, Any]:
 
 
 def _methods(scenario: Scenario, density: float) -> tuple[list[Candidate], list[str]]:
+    """The scenario's own method first, then all others; and what is left out, with the reason."""
     own, missing = scenario.sparsifier, list[str]()
     exact = Candidate() if own.kind == Dense.kind else dense_candidate(scenario)
     made = [Candidate() if density_of(scenario) in (None, density) else Candidate(density=density)]
@@ -229,7 +228,7 @@ def _methods(scenario: Scenario, density: float) -> tuple[list[Candidate], list[
     if precision.gradients == precision.sent_as == "fp32" and sharded_part(scenario.scheduler) is None:
         travels = "fp16" if precision.residuals == "fp32" else precision.residuals
         made.append(replace(exact, precision={**precision.model_dump(exclude_defaults=True), "travels": travels}))
-    return made, missing
+    return made, [f"{', '.join(missing)}: they have parameters without a default"] if missing else []
 
 
 def _schedulers(scenario: Scenario) -> list[Change]:

@@ -22,13 +22,11 @@ from simulator.studies.processes.executors import map_watched
 from simulator.studies.variants.crossing import (
     Along,
     AskedPoint,
-    Gap,
     Intervals,
     Search,
     VariedKey,
-    changes_of,
     find_change,
-    known_gaps,
+    gaps_and_changes,
     search_together,
 )
 from simulator.studies.variants.names import schedule_name, sharded_part, topology_name
@@ -63,11 +61,6 @@ class Wins(Record):
     wins: tuple[Win, ...]
     tried: tuple[float, float] | None
 
-    @property
-    def everywhere(self) -> bool:
-        """Whether the method is faster at every value tried."""
-        return len(self.wins) == 1 and self.wins[0].start is None and self.wins[0].stop is None
-
 
 class Duel(Record):
     """A method and another one that it is compared with, along the same axis.
@@ -83,35 +76,37 @@ class Duel(Record):
         """The stretches on which the method is faster, and the intervals of their borders."""
         tried = self.method.axis.tried
         yield [AskedPoint(along, value) for value in tried for along in (self.method, self.against)]
-        gaps = yield from known_gaps(self._gap, tried)
+        gaps, changes = yield from gaps_and_changes(self._gap, tried)
         if not gaps:
             return Wins((), None)
         places = [*gaps]
-        edges: list[float | None] = [None] if gaps[places[0]] < 0 else []
-        for low, high in changes_of(places, lambda value: gaps[value] < 0):
-            edges.append((yield from self._border(self._gap, low, high, self.intervals != "none")))
-        edges += [None] * (len(edges) % 2)
-        made = []
-        for start, stop in zip(edges[::2], edges[1::2], strict=True):
-            first = yield from self._interval(start, places, stop=False)
-            made.append(Win(start, stop, first, (yield from self._interval(stop, places, stop=True))))
-        return Wins(tuple(made), (places[0], places[-1]))
+        edges: list[tuple[float | None, Stretch | None]] = [(None, None)] if gaps[places[0]] < 0 else []
+        for low, high in changes:
+            border = yield from self._border(low, high, tight=self.intervals != "none")
+            edges.append((border, (yield from self._interval(border, places, stop=gaps[low] < 0))))
+        edges += [(None, None)] * (len(edges) % 2)
+        pairs = zip(edges[::2], edges[1::2], strict=True)
+        return Wins(tuple(Win(start, stop, a, b) for (start, a), (stop, b) in pairs), (places[0], places[-1]))
 
-    def _gap(self, value: float) -> Search[float | None]:
-        """Logarithm of the method's time over that of the other; None where one of them is refused."""
+    def _gap(self, value: float, error: float = 0.0) -> Search[float | None]:
+        """Logarithm of the method's time over that of the other, less an error; None where one of them is refused."""
         yield [AskedPoint(self.method, value), AskedPoint(self.against, value)]
         one, other = self.method.at(value), self.against.at(value)
         if one is None or other is None:
             return None
         a, b = one.spread.time, other.spread.time
-        return math.log(a / b) if a and b else a - b
+        return (math.log(a / b) if a and b else a - b) - error
 
-    def _interval(self, border: float | None, places: Sequence[float], *, stop: bool) -> Search[Stretch | None]:
+    def _wins(self, value: float, error: float = 0.0) -> Search[bool]:
+        """Whether the method is faster at a value, if the logarithm of the ratio is wrong by an error."""
+        return ((yield from self._gap(value, error)) or 0.0) < 0
+
+    def _interval(self, border: float, places: Sequence[float], *, stop: bool) -> Search[Stretch | None]:
         """The interval of a border, behind which the method is slower (`stop`) or faster; None where none is asked for.
 
         The spread of the ratio is taken to be near the border as it is there.
         """
-        if border is None or self.intervals == "none" or (yield from self._gap(border)) is None:
+        if self.intervals == "none" or (yield from self._gap(border)) is None:
             return None
         # Where messages share links, responses are not simulated.
         points = [
@@ -131,24 +126,19 @@ class Duel(Record):
 
         From the border on, over places in one direction, as long as the method `wins`, or does not.
         """
-
-        def shifted(value: float) -> Search[float | None]:
-            made = yield from self._gap(value)
-            return None if made is None else made - error
-
-        if abs(error) < _EXACT or (((yield from shifted(border)) or 0.0) < 0) != wins:
+        if abs(error) < _EXACT or (yield from self._wins(border, error)) != wins:
             return border
         for last, value in pairwise((border, *places)):
-            if (((yield from shifted(value)) or 0.0) < 0) != wins:
-                return (yield from self._border(shifted, min(last, value), max(last, value), False))
+            if (yield from self._wins(value, error)) != wins:
+                return (yield from self._border(min(last, value), max(last, value), error))
         return None
 
-    def _border(self, gap: Gap, low: float, high: float, tight: bool) -> Search[float]:
+    def _border(self, low: float, high: float, error: float = 0.0, *, tight: bool = False) -> Search[float]:
         """The value between two others at which the sign changes; of whole numbers, the last one that is faster."""
-        ends = (low, high) if ((yield from gap(low)) or 0.0) < 0 else (high, low)
+        ends = (low, high) if (yield from self._wins(low, error)) else (high, low)
         whole = self.method.axis.whole
         precision = (0.0 if whole else _TIGHT) if tight else _WHOLE_ROUGH if whole else _ROUGH
-        won, lost = yield from find_change(gap, *ends, precision, whole=whole)
+        won, lost = yield from find_change(partial(self._gap, error=error), *ends, precision, whole=whole)
         return won if whole else math.sqrt(won * lost)
 
 
@@ -306,7 +296,7 @@ def _describe(found: Wins, show: Callable[[float], str], sides: tuple[str, str],
     if found.tried is None:
         return f"could not be run at another {what}"
     tried = " to ".join(show(value) for value in found.tried) + unit
-    if found.everywhere:
+    if found.wins == (_NO_BORDERS,):
         return f"always faster (tried: {tried})"
     if not found.wins:
         return f"never faster (tried: {tried})"

@@ -15,12 +15,12 @@ from simulator.records import Record, Struct, replace
 from simulator.reporting.answers.advised import AgainstOffered, Availability, RankedRow, Status
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.availability import availability_of
-from simulator.studies.advice.candidates import Candidate, density_of
+from simulator.studies.advice.candidates import Candidate
 from simulator.studies.advice.reasons import find_unmeasured
 from simulator.studies.advice.search import DENSE, SearchResult, TimedCombination
 from simulator.studies.processes.executors import map_in_processes, map_watched
 from simulator.studies.variants.crossing import Intervals, evaluate_all
-from simulator.studies.variants.names import mesh_of, method_with_rounding, schedule_name, sharded_part, topology_name
+from simulator.studies.variants.names import mesh_of, sharded_part
 
 Key = Literal["iteration_time", "time_to_target"]
 TO_TARGET: Key = "time_to_target"
@@ -44,6 +44,11 @@ class Ranked(Struct):
     rough: Spread
     iterations: Iterations | None = None
     exact: Spread | None = None
+
+    @property
+    def name(self) -> str:
+        """Its method, schedule and topology."""
+        return f"{self.row.method} ({self.row.schedule}, {self.row.topology})"
 
     @property
     def status(self) -> str:
@@ -72,17 +77,14 @@ class Ranked(Struct):
 class Ranking(Record):
     """Combinations in the order of `key`: seconds per iteration, or to the target.
 
-    `least_added`: seconds that every method but dense adds at least, to read all gradients once.
+    `least_added`: seconds that every method but dense adds at least, to read all gradients once. `alone`: there is one
+    worker, so that all is dense.
     """
 
     ranked: tuple[Ranked, ...]
     key: Key
     least_added: float = 0.0
-
-    @property
-    def rows(self) -> list[RankedRow]:
-        """Their rows."""
-        return [item.row for item in self.ranked]
+    alone: bool = False
 
     @property
     def offered(self) -> Ranking:
@@ -104,7 +106,7 @@ class Ranking(Record):
     @property
     def dense(self) -> Ranked | None:
         """Dense at its best; None where it was not tried, or its time to the target is not known."""
-        return next((item for item in self.known if item.row.method == DENSE), None)
+        return next((item for item in self.known if self.alone or item.row.method == DENSE), None)
 
     @property
     def known(self) -> list[Ranked]:
@@ -117,7 +119,7 @@ class Ranking(Record):
         best: dict[str, Ranked] = {}
         for item in self.known:
             best.setdefault(item.row.method, item)
-        return [item for method, item in best.items() if method != DENSE]
+        return [] if self.alone else [item for method, item in best.items() if method != DENSE]
 
 
 def ranking(
@@ -147,14 +149,13 @@ def ranking(
     made: list[Ranked] = []
     for item in shown:
         result, spread = with_differences.get(item.candidate, (item.result, item.spread))
-        changed = item.candidate.of(scenario)
         # What rounding costs in iterations is known of the scenario's own schedule at the most.
-        iterations = None if targets is None or item.rounded else targets.of(changed)
-        row = ranked_row(scenario, item.candidate, result, places[item.candidate], iterations)
+        iterations = None if targets is None or item.rounded else targets.of(item.candidate.of(scenario))
+        row = _ranked_row(item, result, places[item.candidate], iterations)
         made.append(Ranked(row, item, spread, iterations))
     key: Key = TO_TARGET if targets else "iteration_time"
     made.sort(key=lambda item: (math.inf if (known := item.seconds(key)) is None else known, item.row.iteration_time))
-    ranks = Ranking(tuple(made), key, _seconds_to_read(scenario))
+    ranks = Ranking(tuple(made), key, _seconds_to_read(scenario), alone=scenario.cluster.workers == 1)
     yours = next((item for item in ranks.ranked if not item.row.overrides), None)
     dense, offered = ranks.dense, ranks.offered
     close = {id(item) for item in (dense, yours, offered.dense)}
@@ -236,22 +237,17 @@ def _against_dense(item: Ranked, dense: Ranked | None, key: Key) -> Mapping[str,
     return {**made, "probability": ratio.probability(), "verdict": word, "rests_on": rests_on}
 
 
-def ranked_row(
-    scenario: Scenario,
-    candidate: Candidate,
-    result: RunResult,
-    place: Availability,
-    iterations: Iterations | None = None,
+def _ranked_row(
+    item: TimedCombination, result: RunResult, place: Availability, iterations: Iterations | None
 ) -> RankedRow:
     """One combination with its times; `iterations`: those to the target, where they are known."""
-    changed = candidate.of(scenario)
     return RankedRow(
-        overrides=candidate.overrides,
-        method=method_with_rounding(changed) + candidate.rounding,
-        sparsifier=changed.sparsifier.kind,
-        density=density_of(changed),
-        schedule=schedule_name(changed),
-        topology=topology_name(changed),
+        overrides=item.candidate.overrides,
+        method=item.method,
+        sparsifier=item.sparsifier,
+        density=item.density,
+        schedule=item.schedule,
+        topology=item.topology,
         iteration_time=result.iteration_time,
         interval=result.interval,
         throughput=result.throughput,

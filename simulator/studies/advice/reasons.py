@@ -73,12 +73,16 @@ Loss = tuple[TimedCombination, float]
 
 
 def reasons(
-    workers: int, dense: TimedCombination, others: Sequence[TimedCombination], own: TimedCombination | None
+    workers: int, dense: TimedCombination | None, others: Sequence[TimedCombination], own: TimedCombination | None
 ) -> list[Reason]:
     """Why methods are slower or faster than dense.
 
     `dense` is its best combination, `others` the best of each other method, `own` the scenario's own combination.
     """
+    if workers == 1:
+        return [Reason("room", [], "There is no communication with one worker.")]
+    if dense is None:
+        return []
     made = [_possible_saving(dense)]
     faster = [item for item in others if item.time < dense.time * (1 - _SHARE)]
     if faster:
@@ -100,7 +104,7 @@ def reasons(
             made += _exposed(dense, group)
         elif group:
             kind = "waiting" if term == "idle" else term
-            made.append(_reason(kind, group, f"{said[term]} adds {_list(group)}."))
+            made.append(Reason(kind, [item.method for item, _ in group], f"{said[term]} adds {_list(group)}."))
     if own is not None and own.time > dense.time * (1 + _SHARE) and own.method == "dense":
         text = (
             f"Another schedule or topology alone, {dense.name}, takes {show_time(dense.time)} instead of "
@@ -108,10 +112,6 @@ def reasons(
         )
         made.append(Reason("schedule", ["dense"], text))
     return made
-
-
-def _reason(kind: str, losing: Sequence[Loss], text: str) -> Reason:
-    return Reason(kind, [item.method for item, _ in losing], text)
 
 
 def _term(item: TimedCombination, term: str) -> float:
@@ -172,7 +172,7 @@ def _exposed(dense: TimedCombination, losing: Sequence[Loss]) -> list[Reason]:
             f"with the number of workers: each worker sends {sent} with {name}, {sent_dense} with dense.",
         }
         text = f"Exposed communication is longer than with dense, by {_list(group)}. {texts[kind]}"
-        made.append(_reason(kind, group, text))
+        made.append(Reason(kind, [item.method for item, _ in group], text))
     return made
 
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
 from itertools import product
-from operator import itemgetter
 
 from simulator.errors import InputError
 from simulator.prediction.doubts.spread import Spread
@@ -19,10 +18,10 @@ from simulator.records import Record, Struct, field, replace
 from simulator.scenario.changes import with_value, without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.availability import CODE, availability_of, entries_of
-from simulator.studies.advice.candidates import Candidate, Change, Grid
+from simulator.studies.advice.candidates import Candidate, Change, Grid, density_of
 from simulator.studies.processes.executors import map_in_processes
 from simulator.studies.variants.crossing import evaluate
-from simulator.studies.variants.names import combination_name, method_with_rounding
+from simulator.studies.variants.names import method_with_rounding, schedule_name, topology_name
 
 DENSE = "dense"
 EXHAUSTIVE = 300
@@ -40,21 +39,29 @@ SLACK = 0.05
 class TimedCombination(Record):
     """A combination that can run, without random differences.
 
-    `name`: of the combination; `method`: of its method. `spread`: that of the time, to first order. `calls`: how many
-    it makes in an iteration. `heavy`: its messages share links, which takes long to simulate; `live`: so do its
-    exchanges. `kernels`: those that it uses; `kind`: that of its schedule.
+    `method`, `schedule`, `topology`: in words; `sparsifier`, `density`: of its method, `kind`: of its schedule.
+    `spread`: that of the time, to first order. `calls`: how many it makes in an iteration. `heavy`: its messages share
+    links, which takes long to simulate; `live`: so do its exchanges. `kernels`: those that it uses.
     """
 
     candidate: Candidate
-    name: str
     method: str
+    schedule: str
+    topology: str
+    sparsifier: str
+    density: float | None
+    kind: str
     spread: Spread
     result: RunResult
     calls: float
     heavy: bool
     live: bool
     kernels: frozenset[str]
-    kind: str
+
+    @property
+    def name(self) -> str:
+        """Its method, schedule and topology."""
+        return f"{self.method} ({self.schedule}, {self.topology})"
 
     @property
     def time(self) -> float:
@@ -131,8 +138,7 @@ def search(
                 seeker.tried.setdefault(key, made)
         if not seeker.seen:
             raise KeyboardInterrupt
-    refused = Counter(made for made in seeker.tried.values() if isinstance(made, str))
-    return SearchResult(sorted(seeker.seen, key=lambda item: item.time), refused, grid.points - len(seeker.tried))
+    return seeker.result(grid.points)
 
 
 def is_offered(scenario: Scenario, candidate: Candidate) -> bool:
@@ -156,11 +162,9 @@ def replayed(scenario: Scenario, found: SearchResult, most: int, processes: int 
             offered[item.method] = item
     own = [found.own] if found.own else []
     chosen = [*found.outcomes[:most], *found.best_of_each().values(), *offered.values(), *own]
-    some = list(dict.fromkeys(item.candidate for item in chosen))
-    again = map_in_processes(partial(timed, without_randomness(scenario)), some, processes)
-    made = [outcome for _, outcome in sorted(again, key=itemgetter(0))]
-    outcomes = sorted((item for item in made if not isinstance(item, str)), key=lambda item: item.time)
-    return SearchResult(outcomes, Counter(item for item in made if isinstance(item, str)))
+    seeker = _Seeker(without_randomness(scenario), Watch(), processes)
+    seeker.try_all([item.candidate for item in chosen])
+    return seeker.result(len(seeker.tried))
 
 
 def _search_offered(seeker: _Seeker, grid: Grid) -> None:
@@ -241,6 +245,11 @@ class _Seeker:
         """The outcomes of what was tried and can run."""
         return [made for made in self.tried.values() if not isinstance(made, str)]
 
+    def result(self, points: int) -> SearchResult:
+        """What was found so far, in a grid of so many combinations."""
+        refused = Counter(made for made in self.tried.values() if isinstance(made, str))
+        return SearchResult(sorted(self.seen, key=lambda item: item.time), refused, points - len(self.tried))
+
     def prepare(self, candidates: Sequence[Candidate]) -> None:
         """Run candidates that are likely to be tried; those on one topology share most of the work."""
         new = list(dict.fromkeys(item for item in candidates if item not in self.prepared))
@@ -313,19 +322,22 @@ def timed(scenario: Scenario, candidates: Sequence[Candidate]) -> list[TimedComb
 
 
 def _outcome(candidate: Candidate, prediction: Prediction) -> TimedCombination:
-    plan, uses = prediction.plan, prediction.simulated.network_uses
+    scenario, plan, uses = prediction.scenario, prediction.plan, prediction.simulated.network_uses
     calls = sum(sum(each.algorithms.values()) for each in uses)
     return TimedCombination(
         candidate=candidate,
-        name=combination_name(prediction.scenario, candidate.rounding),
-        method=method_with_rounding(prediction.scenario) + candidate.rounding,
+        method=method_with_rounding(scenario) + candidate.rounding,
+        schedule=schedule_name(scenario),
+        topology=topology_name(scenario),
+        sparsifier=scenario.sparsifier.kind,
+        density=density_of(scenario),
+        kind=scenario.scheduler.kind,
         spread=prediction.spread.settled(),
         result=prediction.result_without_lists,
         calls=calls if plan.steps == 1 else calls / plan.steps,
         heavy=plan.prices.flowed > 0,
         live=plan.live,
         kernels=frozenset(plan.work.kernels),
-        kind=prediction.scenario.scheduler.kind,
     )
 
 

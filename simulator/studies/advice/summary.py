@@ -1,90 +1,114 @@
-"""The answer in three lines: what to do, what that gains and how surely, what would change it; and what else exists."""
+"""Advice in words: what to do, what that gains and how surely, what would change it, and what else exists."""
 
 from __future__ import annotations
 
-from simulator.component import build
-from simulator.hardware.runtime import FRAMEWORKS
-from simulator.prediction.doubts.spread import ALIKE
+from collections.abc import Iterable
+
+from simulator.prediction.doubts.spread import ALIKE, Ratio
 from simulator.prediction.doubts.verdict import value_of_information
-from simulator.reporting.answers.advised import AdviceSummary, Border, SecondBest
+from simulator.records import replace
+from simulator.reporting.answers.advised import AdviceSummary, Border, Recommended, SecondBest
 from simulator.scenario.changes import value_at
 from simulator.scenario.scenario import Scenario
-from simulator.schedulers.base import Scheduler
 from simulator.studies.advice.crossings import bandwidth_axis
-from simulator.studies.advice.ranking import TO_TARGET, Key, Ranking
+from simulator.studies.advice.ranking import TO_TARGET, Key, Ranked, Ranking
 from simulator.studies.advice.reasons import describe_unmeasured, find_unmeasured
-from simulator.studies.advice.recommendation import (
-    Recommendation,
-    Rival,
-    compare_speeds,
-    describe_times,
-    name_of,
-    say_target,
-    use,
-)
-from simulator.studies.advice.search import DENSE, SearchResult
-from simulator.studies.compare.verdict_words import describe_measurement
-from simulator.studies.variants.names import sharded_part
-from simulator.units import show_bandwidth, show_probability, show_time
+from simulator.studies.advice.recommendation import Recommendation, Rival
+from simulator.studies.advice.search import DENSE
+from simulator.studies.compare.verdict_words import describe_measurement, describe_speed_up
+from simulator.units import count_of, join_words, show_bandwidth, show_probability, show_time
+
+_NAMED = 3
+"""Methods that a sentence names."""
 
 
-def describe_second(second: Rival, of_all: Recommendation) -> SecondBest:
+def describe_second(second: Rival, of_all: Recommended) -> SecondBest:
     """The best that is not offered, and the answer that would be given if everything were available."""
-    row = second.ranked.row
+    names = ("method", "schedule", "topology", "overrides", "iteration_time", "availability")
     return SecondBest(
-        method=row.method,
-        schedule=row.schedule,
-        topology=row.topology,
-        overrides=row.overrides,
-        iteration_time=row.iteration_time,
-        availability=row.availability,
+        **{name: getattr(second.ranked.row, name) for name in names},
         speed_up=second.ratio.value,
         speed_up_interval=second.ratio.interval(),
         probability=second.ratio.probability(),
-        of_all=of_all.described(),
+        of_all=of_all,
     )
 
 
 def summarise(
     ranking: Ranking, advice: Recommendation, of_all: Recommendation, second: Rival | None, border: str
 ) -> AdviceSummary:
-    """The three lines about a recommendation.
+    """The lines about a recommendation: what to do, what that gains and how surely, what would change it.
 
     `of_all`: the one if everything was available; `second`: the best that is not offered; `border`: where another
     bandwidth changes the answer, in a sentence.
     """
-    key = ranking.key
-    yours = _against_yours(ranking, advice)
-    gain = _sentences([_gain(advice, key, not yours), yours])
     elsewhere = [_second(second, of_all)]
-    if advice.method is None and second is not None and second.ranked is not of_all.method:
-        elsewhere.append(_gain(of_all, key))
-    change = _change(of_all if advice.method is None else advice, key, border)  # where no method is offered, of all
-    return AdviceSummary(_do(ranking, advice), gain, change, _sentences(elsewhere))
+    if advice.rival is None and second is not None and of_all.rival is not None:
+        elsewhere += [_gain(of_all, ranking.key)] if second.ranked is not of_all.rival.ranked else []
+    # Where no method is offered, what changes the answer of all is said.
+    change = _changes(ranking, of_all if advice.rival is None else advice, border)
+    return AdviceSummary(*_do_and_gain(ranking, advice), _sentences(change), _sentences(elsewhere))
 
 
-def describe_opponent(scenario: Scenario, found: SearchResult) -> str:
-    """Dense at its best, and the best that the scenario's framework offers where that is something else.
+def describe(ranking: Ranking, advice: Recommendation, of_all: Recommended | None = None) -> Recommended:
+    """A recommendation in full: what to do and what that gains, then risks, what changes it, and what is as good.
+
+    `of_all`: that of everything, of which it is asked whether compression pays where the recommendation compares none.
+    """
+    rival, details = advice.rival, _changes(ranking, advice)
+    if rival is not None and advice.verdict == "undecided":
+        low, high = rival.ratio.interval()
+        reason = "risks less" if rival.risks_less == advice.compresses else "is expected to be faster"
+        details.insert(
+            0,
+            f"{'Compressing' if advice.compresses else 'Staying dense'} {reason}: {rival.ranked.row.method} may take "
+            f"up to {1 / low:.2f} times as long as dense, and dense up to {high:.2f} times as long as that, but for "
+            "one case in twenty each.",
+        )
+    others = [item.ranked.row.method for item in advice.alike if item is not rival]
+    if rival is not None and others:
+        more = [count_of(len(others) - _NAMED, "other method")] if len(others) > _NAMED else []
+        text = f"{rival.ranked.row.method} cannot be told apart from {join_words([*others[:_NAMED], *more])}"
+        why = "it is expected to be faster" if advice.alike[0] is rival else "its risk is smaller"
+        details.append(f"{text}; {why}." if advice.verdict == "yes" else f"{text}.")
+    known = {item.name: item for item in (advice.chosen, rival and rival.ranked, advice.dense) if item}
+    times = ", ".join(f"{describe_times(item)} with {name}" for name, item in known.items())
+    details.append(f"Expected time{'s' * (len(known) > 1)}: {times}.")
+    if advice.without is not None:
+        details.append(f"Without yours: {_sentences(_do_and_gain(ranking, advice.without))}")
+    counted = rival.ratio if rival is not None and advice.hidden is None else None
+    made = Recommended(
+        answer=_sentences(_do_and_gain(ranking, advice)),
+        details=details,
+        recommended=advice.chosen.row.overrides,
+        verdict=advice.verdict,
+        probability=None if counted is None else counted.probability(),
+        value_of_information=value_of_information(counted) if counted else [],
+    )
+    if of_all is None or rival is not None or made.answer == of_all.answer:
+        return made
+    if made.recommended == of_all.recommended and advice.without is None:
+        return of_all
+    answer, details = f"{made.answer} With research code: {of_all.answer}", [*of_all.details, *made.details]
+    return replace(of_all, answer=answer, details=details, recommended=made.recommended)
+
+
+def describe_opponent(ranking: Ranking, tried: int) -> str:
+    """Dense at its best of so many combinations, and the best that is offered where that is something else.
 
     Methods are tried on schedules that no framework has, so that dense has them, too: neither side is at a
     disadvantage. What the framework offers stands beside it, since that is what can be used today.
     """
-    dense = [item for item in found.outcomes if item.method == DENSE]
-    if not dense:
+    dense, offered = ranking.dense, ranking.offered.dense
+    if dense is None or ranking.alone:
         return ""
-    framework = FRAMEWORKS[scenario.cluster.runtime.framework]
-    schedulers = [scenario.scheduler, *(build(Scheduler, dict(offer.scheduler)) for offer in framework.schedules)]
-    topologies = (scenario.topology.kind, *framework.topologies)
-    parts = ((item, item.candidate.of(scenario)) for item in dense)
-    matching = (item for item, of in parts if of.scheduler in schedulers and of.topology.kind in topologies)
-    sharded = sharded_part(scenario.scheduler) is not None  # all of its meshes are settings
-    offered = None if sharded else next(matching, None)
     text = (
-        f"The opponent is dense at its best, {dense[0].name}: the fastest of {len(dense)} dense combinations, of the "
-        "same schedules and topologies as all other methods."
+        f"The opponent is dense at its best, {dense.name}: the fastest of {tried} dense combinations, of the same "
+        "schedules and topologies as all other methods."
     )
-    if offered is not None and offered is not dense[0]:
-        text += f" With what {framework.label} offers, dense takes {show_time(offered.time)} at best, {offered.name}."
+    if offered is not None and offered is not dense:
+        where = offered.row.availability.where
+        text += f" With what {where} offers, dense takes {describe_times(offered)} at best, {offered.name}."
     return text
 
 
@@ -104,7 +128,7 @@ def find_second(ranking: Ranking, advice: Recommendation, of_all: Recommendation
     """What would be used if research code and other frameworks counted; else the fastest of what they have."""
     chosen = advice.chosen
     at_hand = ranking.at_hand.known
-    if chosen is None or chosen not in at_hand or advice is of_all:
+    if chosen not in at_hand or advice is of_all:
         return None
     offered = ranking.offered.known
     foreign = [item for item in ranking.known if item not in (offered if chosen in offered else [*offered, *at_hand])]
@@ -113,26 +137,29 @@ def find_second(ranking: Ranking, advice: Recommendation, of_all: Recommendation
     return Rival(best, ratio) if best is not None and ratio is not None else None
 
 
+def _do_and_gain(ranking: Ranking, advice: Recommendation) -> tuple[str, str]:
+    yours = _against_yours(ranking, advice)
+    return _do(ranking, advice), _sentences([_gain(advice, ranking.key, not yours), yours])
+
+
 def _do(ranking: Ranking, advice: Recommendation) -> str:
+    if ranking.alone:
+        return "One worker exchanges nothing, so there is nothing to compress: keep the scenario as it is."
     chosen = advice.chosen
-    if chosen is None:
-        return advice.answer
     place, row = chosen.row.availability, chosen.row
     offered = place.status == "offered"
     has = f" ({place.where})"
     if chosen is ranking.yours:
-        return f"Keep yours, {name_of(chosen)}{has}: nothing at hand is expected to be faster.{_rests(advice)}"
-    if advice.method is None and chosen.row.method != "dense":
-        text = f"Use {name_of(chosen)}{has}."
-    elif advice.compresses:
-        first = use(chosen)
-        first = f"Not decided; for now {first.lower()}" if advice.verdict == "undecided" else first
-        text = f"{first} {name_of(chosen)}{has}."
+        return f"Keep yours, {chosen.name}{has}: nothing at hand is expected to be faster.{_rests(advice)}"
+    if row.method != DENSE:
+        # Dense gradients that are rounded are not compressed.
+        text = f"{'Use' if advice.rival is None or row.sparsifier == DENSE else 'Compress with'} {chosen.name}{has}."
     else:
-        first = "Not decided; for now stay dense" if advice.verdict == "undecided" else "Stay dense"
-        text = f"{first}, {row.schedule} over {row.topology}{has}."
+        text = f"Stay dense, {row.schedule} over {row.topology}{has}."
         if offered and not ranking.offered.others:
             text += f" {place.where} offers no method that compresses."
+    if advice.verdict == "undecided":
+        text = f"Not decided; for now {text[0].lower()}{text[1:]}"
     if not offered and chosen in ranking.at_hand.ranked:
         text += " These are settings of what the scenario has."
     elif not offered:
@@ -143,28 +170,33 @@ def _do(ranking: Ranking, advice: Recommendation) -> str:
 def _rests(advice: Recommendation) -> str:
     """What a recommendation to compress, or an open question, rests on that was not measured."""
     rests = advice.compresses or advice.verdict == "undecided"
-    return describe_unmeasured(find_unmeasured(advice.ratio)) if advice.ratio and rests else ""
+    return describe_unmeasured(find_unmeasured(advice.rival.ratio)) if advice.rival is not None and rests else ""
 
 
 def _gain(advice: Recommendation, key: Key, with_times: bool = True) -> str:
     """The comparison of the method in question with dense; `with_times`: of both."""
-    if advice.method is None or advice.dense is None or advice.ratio is None:
+    rival, dense = advice.rival, advice.dense
+    if rival is None or dense is None:
         return ""
-    if advice.hidden:
-        return advice.hidden
-    sure = show_probability(advice.ratio.probability())
-    compared = f"{compare_speeds(advice.ratio)} {name_of(advice.dense)}{say_target(key)}"
+    if advice.hidden is not None:
+        return (
+            f"Compute hides all communication but for {show_time(advice.hidden)} of "
+            f"{show_time(dense.row.iteration_time)}, on the network as it is stated. No method can save more, and its "
+            "own work reduces that."
+        )
+    sure = show_probability(rival.ratio.probability())
+    compared = f"{compare_speeds(rival.ratio)} {dense.name}{' to the target' if key == TO_TARGET else ''}"
     if advice.compresses:
-        times = f"{describe_times(advice.method)} instead of {describe_times(advice.dense)}"
+        times = f"{describe_times(rival.ranked)} instead of {describe_times(dense)}"
         return f"It is {compared} and pays with probability {sure}{f': {times}' if with_times else ''}."
-    place = f" ({advice.method.row.availability.where})" if advice.method.status != "offered" else ""
-    return f"The best method, {advice.method.row.method}{place}, is {compared}; it pays with probability {sure}."
+    place = f" ({rival.ranked.row.availability.where})" if rival.ranked.status != "offered" else ""
+    return f"The best method, {rival.ranked.row.method}{place}, is {compared}; it pays with probability {sure}."
 
 
 def _against_yours(ranking: Ranking, advice: Recommendation) -> str:
     chosen = advice.chosen
     yours = ranking.yours
-    if chosen is None or yours is None or yours is chosen:
+    if yours is None or yours is chosen:
         return ""
     if advice.compresses and yours is advice.dense:
         return ""  # the comparison with dense says it
@@ -172,7 +204,7 @@ def _against_yours(ranking: Ranking, advice: Recommendation) -> str:
     if ratio is None:
         return ""
     sure = show_probability(ratio.probability())
-    times = f"{describe_times(chosen)} instead of {describe_times(yours)} with yours, {name_of(yours)}"
+    times = f"{describe_times(chosen)} instead of {describe_times(yours)} with yours, {yours.name}"
     low, high = ratio.interval()
     if low == high:
         return f"{times}."
@@ -182,27 +214,44 @@ def _against_yours(ranking: Ranking, advice: Recommendation) -> str:
 def _second(second: Rival | None, of_all: Recommendation) -> str:
     if second is None:
         return ""
-    place = second.ranked.row.availability
-    sure, name = show_probability(second.ratio.probability()), second.name
-    code = place.status == "research_code"
-    head = f"With research code ({place.where})" if code else f"With {place.where}"
-    rests = describe_unmeasured(find_unmeasured(second.ratio), "that") if second.ranked is of_all.method else ""
+    place, name = second.ranked.row.availability, second.ranked.name
+    sure, in_question = show_probability(second.ratio.probability()), of_all.rival and of_all.rival.ranked
+    where = f"research code ({place.where})" if place.status == "research_code" else place.where
+    rests = describe_unmeasured(find_unmeasured(second.ratio), "that") if second.ranked is in_question else ""
     if second.ratio.value <= 1:
         return f"Nothing else is expected to be faster: {name} ({place.where}) is {compare_speeds(second.ratio)} that."
     if second.ratio.interval()[1] <= 1 + ALIKE:
         return f"Nothing else gains more than {100 * ALIKE:.0f} %, not even {name} ({place.where})."
-    return f"{head}: {name}, {compare_speeds(second.ratio)} that, and faster with probability {sure}.{rests}"
+    return f"With {where}: {name}, {compare_speeds(second.ratio)} that, and faster with probability {sure}.{rests}"
 
 
-def _change(advice: Recommendation, key: Key, border: str) -> str:
-    parts = [border]
-    if advice.verdict == "undecided" and advice.ratio is not None:
-        lines = () if advice.method is None else advice.method.row.availability.lines
-        parts.insert(0, describe_measurement(value_of_information(advice.ratio), len(lines)))
-    if advice.compresses and advice.ratio is not None and key != TO_TARGET and advice.ratio.value > 1:
-        parts.append(f"It pays as long as training needs fewer than {advice.ratio.value:.2f} times the iterations.")
-    return _sentences(parts)
+def _changes(ranking: Ranking, advice: Recommendation, border: str = "") -> list[str]:
+    """What would change a recommendation: a measurement, another bandwidth, and more iterations."""
+    if ranking.alone:
+        return ["More than one worker."]
+    rival, made = advice.rival, [border] if border else []
+    if rival is not None and advice.verdict == "undecided":
+        lines = rival.ranked.row.availability.lines
+        made.insert(0, describe_measurement(value_of_information(rival.ratio), len(lines)))
+    if rival is not None and advice.compresses and ranking.key != TO_TARGET and rival.ratio.value > 1:
+        made.append(f"It pays as long as training needs fewer than {rival.ratio.value:.2f} times the iterations.")
+    return made
 
 
-def _sentences(parts: list[str]) -> str:
-    return " ".join(part for part in parts if part)
+def compare_speeds(ratio: Ratio, than: str = " than") -> str:
+    """How a method compares with another: `1.31 times faster (90 % interval 1.12 to 1.50) than`."""
+    low, high = ratio.interval()
+    if low < 1 < high:
+        return f"{low:.2f} to {high:.2f} times as fast{' as' if than else ''}"
+    return f"{describe_speed_up(ratio)}{than}"
+
+
+def describe_times(item: Ranked) -> str:
+    """How long a row takes, in words."""
+    row = item.row
+    time = f"{show_time(row.iteration_time)} per iteration"
+    return time if row.time_to_target is None else f"{show_time(row.time_to_target)} to the target ({time})"
+
+
+def _sentences(parts: Iterable[str]) -> str:
+    return " ".join(filter(None, parts))

@@ -22,7 +22,6 @@ from simulator.models.timeline import TERM_LABELS, Iteration, Span, covered_time
 from simulator.models.wiring import Wiring
 from simulator.records import Struct, field, replace
 from simulator.reporting.answers.explained import ComputeWait, HiddenExchange
-from simulator.scenario.scenario import Scenario
 
 PARTS = ("start_up", "transfer", "software", "kernel", "sharing")
 """What an exchange's seconds are split into; `sharing` are those that other exchanges on the same links cost it."""
@@ -34,8 +33,8 @@ SAME = 1e-9
 class StageSplitter:
     """Splits the seconds of a stage by pricing it again without latency on the same links."""
 
-    def __init__(self, scenario: Scenario, plan: Plan) -> None:
-        self.scenario, self.plan = scenario, plan
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
         self.instant = plan.wiring.instant()
         self.known: dict[tuple[int, int], Floats] = {}
         self.chains = plan.work.whole_chains
@@ -140,11 +139,6 @@ class Exposure(Struct):
     before: set[int] = field(default_factory=set)
     on_axes: set[tuple[int, str]] = field(default_factory=set)
 
-    @property
-    def kernels(self) -> float:
-        """Seconds of kernels inside the exchanges."""
-        return float(self.own[KERNEL] + self.queued[KERNEL])
-
     def scaled(self, network: float) -> Exposure:
         """The split of `network` seconds of exposed communication in these proportions, kernels left out."""
         own, queued = self.own.copy(), self.queued.copy()
@@ -160,14 +154,14 @@ class Exposure(Struct):
         return replace(self, own=own * factor, queued=queued * factor)
 
 
-def exposure(scenario: Scenario, plan: Plan, iteration: Iteration) -> Exposure:
+def exposure(plan: Plan, iteration: Iteration) -> Exposure:
     """What compute waited for in one iteration."""
     spans = iteration.spans()
     compute = [span for span in spans if span.stream == "compute"]
     placed = number_stages([span for span in spans if span.stream != "compute"])
     exchanges = [span for span, _ in placed]
     stages = [(span.bucket, place, span.duration, span.label) for span, place in placed]
-    splitter, made = StageSplitter(scenario, plan), Exposure()
+    splitter, made = StageSplitter(plan), Exposure()
     if not plan.live:
         made.every = np.sum([splitter.split(*stage) for stage in stages] or [made.own], axis=0)
     of_bucket: dict[int, list[int]] = defaultdict(list)

@@ -166,7 +166,7 @@ def sensitivity(
         network_base = unless_refused(answers([network])[0])
     starts = [(item, network if item.network else bare) for item in inputs_of(bare)]
     ask = partial(map_watched, partial(_answers_of_pairs, answers), watch=watch, part="the sensitivities")
-    halves_and_doubles = ask([_scale(*start, 0.5, 2.0) for start in starts], processes=processes)
+    halves_and_doubles = ask([[item.scale(it, by) for by in (0.5, 2.0)] for item, it in starts], processes=processes)
     studies = [
         (*starts[place], _row(starts[place][0], network_base if starts[place][0].network else base, *pair))
         for place, pair in sorted(halves_and_doubles.items())
@@ -174,7 +174,7 @@ def sensitivity(
     studies.sort(key=lambda study: -study[-1].swing)
     rows = [row for *_, row in studies]
     most = _SLOPES_OF_LIVE if plan_of(bare).live else len(studies)
-    steps = [_scale(item, start, 1 - item.step, 1 + item.step) for item, start, _ in studies[:most]]
+    steps = [[item.scale(it, 1 + by) for by in (-item.step, item.step)] for item, it, _ in studies[:most]]
     for place, pair in ({} if watch.interrupted else ask(steps, processes=processes)).items():
         rows[place] = _with_slope(rows[place], studies[place][0].step, *pair)
     silent = [row.input for row in rows if row.swing <= _NOTHING * abs(base) and not row.elasticity]
@@ -188,20 +188,14 @@ def sensitivity(
     )
 
 
-def _answers_of_pairs(answers: Answers, pairs: Sequence[_ScaledPair]) -> list[_Pair]:
+def _answers_of_pairs(
+    answers: Answers, pairs: Sequence[Sequence[Scenario | None]]
+) -> list[tuple[float | None, float | None]]:
     """The answers of pairs of scenarios; None for a scenario that is missing, and where parts do not fit together."""
     known = iter(answers([scenario for pair in pairs for scenario in pair if scenario is not None]))
     made = [None if scenario is None else next(known) for pair in pairs for scenario in pair]
     numbers = [None if isinstance(item, InputError) else item for item in made]
     return list(zip(numbers[::2], numbers[1::2], strict=True))
-
-
-_ScaledPair = tuple[Scenario | None, Scenario | None]
-_Pair = tuple[float | None, float | None]
-
-
-def _scale(item: Input, scenario: Scenario, low: float, high: float) -> _ScaledPair:
-    return item.scale(scenario, low), item.scale(scenario, high)
 
 
 def _row(item: Input, base: float, half: float | None, double: float | None) -> Slope:

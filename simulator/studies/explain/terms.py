@@ -9,13 +9,13 @@ import numpy as np
 
 from simulator.engine.clock.graphs import graph_of
 from simulator.engine.plan.plan import Plan
-from simulator.engine.plan.work.exchanges import mixed_precision_kernels, steps_with_casts
-from simulator.engine.plan.work.kernels import add_host_work, filling_kernels
+from simulator.engine.plan.work.exchanges import mixed_precision_kernels, steps_of
+from simulator.engine.plan.work.kernels import KernelPrices, add_host_work, filling_kernels
 from simulator.engine.plan.work.passes import addition_kernel, update_of
 from simulator.fabrics.wide_area import WideArea
 from simulator.hardware.gpu import Gpu
-from simulator.hardware.kernels import HOST_KERNELS, ValueWidths, widths_of
-from simulator.hardware.runtime import RUNTIME_COSTS, Runtime
+from simulator.hardware.kernels import HOST_KERNELS, widths_of
+from simulator.hardware.runtime import RUNTIME_COSTS
 from simulator.models.curves import Affine, Floats, NLogN
 from simulator.models.exchange import Compute
 from simulator.models.layers import Workload
@@ -36,32 +36,29 @@ def kernel_use(scenario: Scenario, plan: Plan) -> dict[str, list[KernelCost]]:
 
     Of a sharded or divided model they are those of one GPU's part, which has as many peers as there are copies.
     """
-    gpu, runtime, work, workload = scenario.cluster.gpu, plan.setup.runtime, plan.work, plan.setup.workload
-    precision, workers = workload.precision, plan.setup.workers
-    widths = widths_of(precision, scenario.sparsifier.has_residual)
+    setup, work = plan.setup, plan.work
+    widths = widths_of(setup.workload.precision, scenario.sparsifier.has_residual)
+    prices = KernelPrices(scenario.cluster.gpu, setup.runtime, widths)
     used: dict[str, list[Compute]] = {stage: [] for stage in STAGES}
     for bucket, selection in zip(work.buckets, work.selections, strict=True):
-        if workload.micro_batches > 1:
-            used["backward"].append(addition_kernel(plan.setup, bucket, widths))
+        if setup.workload.micro_batches > 1:
+            used["backward"].append(addition_kernel(setup, bucket, widths))
         if bucket.filled:
             there, back = filling_kernels(bucket)
             used["backward"].append(there)
             used["combine"].append(back)
-        if workers == 1:
+        if setup.workers == 1:
             continue
-        method = scenario.sparsifier.at_density(bucket.density)
-        chosen, steps = steps_with_casts(
-            method, selection, bucket, workers, scenario.topology.style, precision=precision
-        )
+        chosen, steps = steps_of(setup, setup.sparsifier.at_density(bucket.density), bucket, selection)
         used["selection"] += [item for item in chosen if not item.ahead]
-        steps = add_host_work(steps, bucket, runtime)
+        steps = add_host_work(steps, bucket, setup.runtime)
         last = max((i for i, step in enumerate(steps) if not isinstance(step, Compute)), default=-1)
         used["exchange"] += [step for step in steps[: last + 1] if isinstance(step, Compute)]
         used["combine"] += [step for step in steps[last + 1 :] if isinstance(step, Compute)]
-    rows = {stage: _rows(items, gpu, runtime, widths) for stage, items in used.items()}
+    rows = {stage: _rows(items, prices) for stage, items in used.items()}
     rows["combine"] += _copies_of_shards(plan)
     step = plan.of_step.setup
-    mixed = _rows(mixed_precision_kernels(step.workload), gpu, runtime, widths)
+    mixed = _rows(mixed_precision_kernels(step.workload), prices)
     exchanged = step.workers > 1 or step.sharding is not None
     return rows | {"update": [_update_row(scenario, step.workload, exchanged=exchanged), *mixed]}
 
@@ -115,27 +112,26 @@ def _law_of_update(scenario: Scenario, per_element: float, by_curve: bool) -> st
     return f"{way}, by the measured update" if by_curve else f"{way}, at the rate of element-wise kernels"
 
 
-def _rows(items: Iterable[Compute], gpu: Gpu, runtime: Runtime, widths: ValueWidths) -> list[KernelCost]:
+def _rows(items: Iterable[Compute], prices: KernelPrices) -> list[KernelCost]:
     grouped: dict[str, list[Compute]] = {}
     for item in items:
         if item.elements:
             grouped.setdefault(item.kernel, []).append(item)
-    rows = [_row(kernel, group, gpu, runtime, widths) for kernel, group in grouped.items()]
+    rows = [_row(kernel, group, prices) for kernel, group in grouped.items()]
     return sorted(rows, key=lambda row: -row.seconds)
 
 
-def _row(kernel: str, group: list[Compute], gpu: Gpu, runtime: Runtime, widths: ValueWidths) -> KernelCost:
-    on_gpu, on_host, share = [], [], widths.share(kernel)
-    elements = share * np.concatenate([item.elements for item in group])
-    for item in group:
-        sizes = np.array(item.elements)
-        timed = gpu.kernel_time(kernel, share * sizes)
-        on_gpu.append(0.0 if kernel in HOST_KERNELS else item.times * float(timed.sum()))
-        per_element = float(getattr(runtime, HOST_KERNELS[kernel])) if kernel in HOST_KERNELS else 0.0
-        worked = item.times * float(sizes.sum()) * per_element
-        on_host.append(worked if kernel in HOST_KERNELS else runtime.kernel_launch * item.calls)
-    waited = runtime.host_read * sum(item.reads for item in group)
-    seconds = math.fsum(max(pair) for pair in zip(on_gpu, on_host, strict=True)) + waited
+def _row(kernel: str, group: list[Compute], prices: KernelPrices) -> KernelCost:
+    gpu, runtime, share = prices.gpu, prices.runtime, prices.widths.share(kernel)
+    sizes = [share * np.array(item.elements) for item in group]
+    seconds = math.fsum(map(prices.cost, group))
+    if kernel in HOST_KERNELS:
+        on_gpu, on_host = 0.0, seconds
+    else:
+        on_gpu = math.fsum(
+            item.times * float(gpu.kernel_time(kernel, each).sum()) for item, each in zip(group, sizes, strict=True)
+        )
+        on_host = math.fsum(runtime.kernel_launch * item.calls + runtime.host_read * item.reads for item in group)
     runs = sum(item.times * len(item.elements) for item in group)
     row = KernelCost(
         kernel=kernel,
@@ -144,10 +140,10 @@ def _row(kernel: str, group: list[Compute], gpu: Gpu, runtime: Runtime, widths: 
         elements=math.fsum(item.times * math.fsum(item.elements) for item in group),
         seconds=seconds,
         per_call=seconds / runs,
-        bound_by="host" if waited + math.fsum(on_host) > math.fsum(on_gpu) else "GPU",
+        bound_by="host" if on_host > on_gpu else "GPU",
         law=_law(kernel, gpu) + (f", with {share:.3g} n for n elements" if share != 1 else ""),
     )
-    return _with_basis(row, kernel, gpu, elements)
+    return _with_basis(row, kernel, gpu, np.concatenate(sizes))
 
 
 def _with_basis(row: KernelCost, kernel: str, gpu: Gpu, elements: Floats) -> KernelCost:
@@ -197,7 +193,7 @@ def terms_of(prediction: Prediction) -> tuple[list[TermShare], Exposure]:
     """Terms with their seconds, share, formula, numbers and calibration; and what compute waited for."""
     result, plan = prediction.result, prediction.plan
     parts, idle = result.breakdown, result.idle
-    found = exposure(prediction.scenario, plan, prediction.iteration)
+    found = exposure(plan, prediction.iteration)
     inside = 0.0 if (site := plan.inside) is None else float(site.gathers.seconds.sum()) / plan.steps
     inside += 0.0 if site is None else site.step.breakdown["communication_exposed"]
     exposed = found.scaled(max(0.0, parts["communication_exposed"] - inside))

@@ -42,9 +42,8 @@ from simulator.studies.variants.crossing import (
     Gap,
     PointAnswer,
     Search,
-    changes_of,
     find_change,
-    known_gaps,
+    gaps_and_changes,
     search_together,
     without_replay,
 )
@@ -230,17 +229,14 @@ def find_border(
     is asked for; where that end misses it, the stretch at the other end, or any. `close`: the share of the target
     by which it is met at most, where it is met without a jump.
     """
-    known = yield from known_gaps(missed, tried)
+    known, changes = yield from gaps_and_changes(missed, tried)
     if not known:
         return None
-    best = min(known, key=lambda value: known[value])
-    met = [found < 0 for found in known.values()]
-    if all(met) or not any(met):
-        return Solution("always" if all(met) else "never", best)
-    changes = changes_of([*known], lambda value: known[value] < 0)
-    upwards = met[-1] if least else not met[0]
-    if met[0] == met[-1]:  # inside or outside of a stretch: what is asked for is its least, or most, value
-        upwards = least
+    best, met = min(known, key=lambda value: known[value]), [found < 0 for found in known.values()]
+    if not changes:
+        return Solution("always" if met[0] else "never", best)
+    # Inside or outside of a stretch, what is asked for is its least, or most, value.
+    upwards = least if met[0] == met[-1] else met[-1]
     low, high = next(pair for pair in changes[:: -1 if upwards else 1] if (known[pair[1]] < 0) == upwards)
     ends = (high, low) if upwards else (low, high)
     close = 0.0 if whole else close

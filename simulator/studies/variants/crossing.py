@@ -132,19 +132,14 @@ def _evaluate_points(points: Sequence[AskedPoint]) -> None:
             along.known[value, intervals] = item if isinstance(item, InputError) else PointAnswer.of(item)
 
 
-def known_gaps(gap: Gap, values: Sequence[float]) -> Search[dict[float, float]]:
-    """The gaps at those values where they are known."""
-    made: dict[float, float] = {}
+def gaps_and_changes(gap: Gap, values: Sequence[float]) -> Search[tuple[dict[float, float], list[tuple[float, float]]]]:
+    """The gaps at those values where they are known, and the neighbours of which one is below 0 and the other not."""
+    known: dict[float, float] = {}
     for value in values:
         found = yield from gap(value)
         if found is not None:
-            made[value] = found
-    return made
-
-
-def changes_of(values: Sequence[float], holds: Callable[[float], bool]) -> list[tuple[float, float]]:
-    """The pairs of neighbouring values between which something begins or ceases to hold."""
-    return [(one, other) for one, other in pairwise(values) if holds(one) != holds(other)]
+            known[value] = found
+    return known, [(one, other) for one, other in pairwise(known) if (known[one] < 0) != (known[other] < 0)]
 
 
 def find_change(

@@ -57,7 +57,7 @@ def test_slow_wires_ask_for_compression_and_fast_ones_do_not(small):
     assert small["answer"].startswith("Compress with") and any("fewer than" in text for text in small["details"])
     assert small["verdict"] == "yes"
     fast = advise(scenario(bandwidth=1.25e11, latency=1e-7), grid=replace(SMALL, topologies=(None,)))
-    assert fast["answer"].startswith("Stay dense, with dense") and fast["recommended"].get("sparsifier") == "dense"
+    assert fast["answer"].startswith("Stay dense, wfbp over ring") and fast["recommended"].get("sparsifier") == "dense"
     kinds = {reason["kind"] for reason in fast["reasons"]}
     assert "room" in kinds and "selection" in kinds
     assert all(any(character.isdigit() for character in reason["text"]) for reason in fast["reasons"])
@@ -161,7 +161,10 @@ def test_parameter_servers_are_advised_on_among_themselves():
 
 def test_dense_alone_is_used_as_it_is_and_nothing_is_compared():
     document = advise(scenario(sparsifier="dense"), grid=Grid((Candidate(),), (None,), (None,)))
-    assert document["answer"].startswith("Use dense (wfbp, ring): it takes ")
+    said = "Keep yours, dense (wfbp, ring) (Horovod): nothing at hand is expected to be faster."
+    assert document["answer"] == document["summary"]["do"] == said
+    takes = f"{show_time(document['dense']['iteration_time_s'])} per iteration"
+    assert document["details"] == [f"Expected time: {takes} with dense (wfbp, ring)."]
     assert document["break_even"] == document["other_densities"] == [] and document["sensitivity"] is None
     lines = told(document)
     assert not [line for line in lines if line.startswith("What changes")] and "Limits of this answer" in lines
@@ -170,14 +173,16 @@ def test_dense_alone_is_used_as_it_is_and_nothing_is_compared():
 
 def test_without_dense_the_fastest_is_used_and_nothing_is_compared():
     document = advise(scenario(), grid=Grid((Candidate(), Candidate({"kind": "qsgd"})), (None,), (None,)))
-    assert document["answer"].startswith("Use topk 0.01 (wfbp, ring): ") and document["dense"] is None
+    assert document["answer"].startswith("Keep yours, topk 0.01 (wfbp, ring) (") and document["dense"] is None
     assert document["break_even"] == document["reasons"] == []
     assert [row["speed_up_over_dense"] for row in document["ranking"]] == [None, None]
 
 
 def test_iterations_of_methods_that_were_not_looked_at_leave_the_time_of_an_iteration():
     document = advise(scenario(bandwidth=1e7), {"terngrad": 5}, grid=Grid((Candidate(), DENSE), (None,), (None,)))
-    assert document["answer"].startswith("Use topk 0.01 (wfbp, ring): it takes ")
+    assert document["answer"].startswith("Use topk 0.01 (wfbp, ring) (")
+    takes = f"{show_time(document['ranking'][0]['iteration_time_s'])} per iteration"
+    assert document["details"] == [f"Expected time: {takes} with topk 0.01 (wfbp, ring)."]
     assert [row["time_to_target_s"] for row in document["ranking"]] == [None, None]
 
 
@@ -254,10 +259,11 @@ def test_one_worker_is_advised_in_words(tmp_path):
     path = tmp_path / "alone.yaml"
     path.write_text(json.dumps(scenario(cluster={"nodes": 1}).resolved()))
     lines = [" ".join(line.split()) for line in printed("advise", path, "--full").splitlines()]
-    assert {
-        "One worker exchanges nothing, so there is nothing to compress: keep the scenario as it is.",
-        f"sparsim run {path}", "- 1 of 1 combinations were run.",
-    } <= set(lines)  # fmt: skip
+    said = "what to do One worker exchanges nothing, so there is nothing to compress: keep the scenario as it is."
+    assert said in " ".join(lines)
+    assert {f"sparsim run {path}", "- 1 of 1 combinations were run.", "what changes it More than one worker."} <= {
+        *lines
+    }
     (row,) = [line for line in lines if line.startswith("1 topk 0.01 (yours) wfbp, ring")]
     assert row.endswith(" 1.00 - 1.00 1.00 x")
     assert not [line for line in lines if "What changes" in line or "by bandwidth" in line or "other densities" in line]

@@ -16,6 +16,7 @@ from simulator.studies.advice.advice import advise
 from simulator.studies.advice.candidates import Candidate, Grid
 from simulator.studies.advice.crossings import (
     Duel,
+    Win,
     bandwidth_axis,
     crossings,
     nodes_axis,
@@ -140,7 +141,8 @@ def test_changes_of_sign_are_found_with_few_evaluations(gap, change):
 
 def test_winning_everywhere_or_nowhere_has_no_border():
     spec = lone()
-    assert wins(bandwidth_axis(spec), Candidate({"kind": "dense"}).of(spec), spec).everywhere
+    everywhere = wins(bandwidth_axis(spec), Candidate({"kind": "dense"}).of(spec), spec).wins
+    assert everywhere == (Win(None, None, None, None),)
     slow = lone(cost=100.0)
     assert wins(bandwidth_axis(slow), Candidate({"kind": "dense"}).of(slow), slow).wins == ()
     rows = advise(slow, grid=replace(SMALL, methods=SMALL.methods[:2], topologies=(None,)))["break_even"]

@@ -9,17 +9,18 @@ from small_advice import CARD, DENSE, IDEAL, LAYERS, TOPK, scenario
 
 from simulator.prediction.doubts.doubt import Doubt, Measurement
 from simulator.prediction.doubts.spread import Response, Spread
+from simulator.progress import Watch
 from simulator.records import replace
 from simulator.reporting.answers.advised import Availability, RankedRow
 from simulator.scenario.changes import with_value
 from simulator.scenario.reading import load
 from simulator.studies.advice.advice import advise
 from simulator.studies.advice.candidates import Candidate, Grid, dense_candidate
-from simulator.studies.advice.ranking import Ranked, Ranking
+from simulator.studies.advice.ranking import Ranked, Ranking, ranking
 from simulator.studies.advice.reasons import describe_unmeasured, find_unmeasured
 from simulator.studies.advice.recommendation import recommendation
 from simulator.studies.advice.search import search
-from simulator.studies.advice.summary import describe_opponent
+from simulator.studies.advice.summary import describe, describe_opponent
 from simulator.studies.compare.opponent import best_dense
 
 advise = in_json(advise)
@@ -49,7 +50,7 @@ def ranked(method, time, *responses):
         iterations_to_target=None,
         iterations_to_target_interval=None,
         time_to_target=None,
-        availability=Availability("unknown", "unknown"),
+        availability=Availability("offered", "Here"),
     )
     return Ranked(row, None, Spread(time, responses))
 
@@ -60,31 +61,39 @@ def recommend(*items):
     ordered = sorted((*items, dense), key=lambda item: item.row.iteration_time)
     for item in items:
         item.row = replace(item.row, rests_on=find_unmeasured(item.over(dense, "iteration_time")))
-    return recommendation(Ranking(tuple(ordered), "iteration_time"))
+    ranks = Ranking(tuple(ordered), "iteration_time")
+    return describe(ranks, recommendation(ranks))
 
 
 def test_what_pays_in_19_of_20_cases_is_recommended():
     made = recommend(ranked("topk", 0.7, response("topk", 0.1, "measured")))
     assert made.answer == (
-        "Compress with topk (wfbp, ring): 1.43 times faster (90 % interval 1.29 to 1.58) than dense; it pays with "
-        "probability over 0.99."
+        "Compress with topk (wfbp, ring) (Here). It is 1.43 times faster (90 % interval 1.29 to 1.58) than dense "
+        "(wfbp, ring) and pays with probability over 0.99: 700 ms per iteration instead of 1 s per iteration."
     )
-    assert made.overrides == {"sparsifier": "topk"} and made.described().verdict == "yes"
+    assert made.details == [
+        "It pays as long as training needs fewer than 1.43 times the iterations.",
+        "Expected times: 700 ms per iteration with topk (wfbp, ring), 1 s per iteration with dense (wfbp, ring).",
+    ]
+    assert made.recommended == {"sparsifier": "topk"} and made.verdict == "yes"
 
 
 def test_what_never_pays_is_not():
     made = recommend(ranked("topk", 1.5, response("topk", 0.2)), ranked("qsgd", 2.0))
     assert made.answer == (
-        "Stay dense, with dense (wfbp, ring): no other method pays. The fastest of them, topk (wfbp, ring), is 1.50 "
-        "times slower (90 % interval 1.23 to 1.83) than dense, and pays with probability under 0.01."
+        "Stay dense, wfbp over ring (Here). The best method, topk, is 1.50 times slower (90 % interval 1.23 to 1.83) "
+        "than dense (wfbp, ring); it pays with probability under 0.01."
     )
-    assert made.overrides == {"sparsifier": "dense"} and made.verdict == "no"
+    assert made.details == [
+        "Expected times: 1 s per iteration with dense (wfbp, ring), 1.5 s per iteration with topk (wfbp, ring)."
+    ]
+    assert made.recommended == {"sparsifier": "dense"} and made.verdict == "no"
 
 
 def test_a_gain_of_less_than_two_per_cent_is_none():
     same = recommend(ranked("topk", 0.995, response("topk", 0.003)))
     assert same.verdict == "alike" and same.answer.startswith("Stay dense")
-    assert "topk (wfbp, ring), makes no difference (90 % interval 1.00 to 1.01 times" in same.answer
+    assert "The best method, topk, is 1.01 times faster (90 % interval 1.00 to 1.01) than dense" in same.answer
     at_most = recommend(ranked("topk", 1.02, response("topk", 0.03)))
     assert 1 < math.exp(math.log(1 / 1.02) + 0.03) < 1.02
     assert at_most.verdict == "no"
@@ -94,26 +103,26 @@ def test_a_gain_of_less_than_two_per_cent_is_none():
 def test_what_is_not_decided_says_what_to_do_until_it_is_measured(time, choice):
     made = recommend(ranked("topk", time, response("topk", 0.4)))
     low, high = (math.exp(-math.log(time) + half) for half in (-0.4, 0.4))
-    word = "compress" if choice == "topk" else "stay dense"
-    assert made.answer.startswith(
-        f"Not decided, {word} for now: topk (wfbp, ring) is {low:.2f} to {high:.2f} times as fast as dense; it pays"
-    )
+    word = "compress with topk (wfbp, ring)" if choice == "topk" else "stay dense, wfbp over ring"
+    assert made.answer.startswith(f"Not decided; for now {word} (Here).")
+    subject = "It" if choice == "topk" else "The best method, topk,"
+    assert f"{subject} is {low:.2f} to {high:.2f} times as fast as dense (wfbp, ring)" in made.answer
+    assert f"pays with probability {made.probability:.2f}" in made.answer
     assert f"This rests on kernels that were not measured: topk (at the worst {low:.2f} times as fast" in made.answer
-    assert made.overrides == {"sparsifier": choice}
+    assert made.recommended == {"sparsifier": choice}
     assert f"up to {1 / low:.2f} times as long as dense, and dense up to {high:.2f} times" in made.details[0]
-    keys = made.described()
-    best = keys.value_of_information[0]
+    best = made.value_of_information[0]
     assert made.details[1] == (
         "Measure topk on your machines (`sparsim record kernels --kernels topk`, about 1 minute), and it is decided "
         f"with probability {best.decided:.2f}."
     )
-    assert keys.verdict == "undecided" and 0.05 < keys.probability < 0.95
+    assert made.verdict == "undecided" and 0.05 < made.probability < 0.95
 
 
 def test_what_is_expected_to_be_slower_is_not_used_though_it_may_lose_less():
     item = Doubt("link law", "rate", "assumed", 1.5, more=0.3)
     made = recommend(ranked("topk", 1.01, Response(item.key, (item,), -0.3, 0.02)))
-    assert made.answer.startswith("Not decided, stay dense for now: topk (wfbp, ring)")
+    assert made.answer.startswith("Not decided; for now stay dense, wfbp over ring (Here).")
     assert made.details[0].startswith("Staying dense is expected to be faster: topk may take up to")
 
 
@@ -127,17 +136,17 @@ def test_a_doubt_that_nothing_measures_is_said_to_be_one():
 def test_of_methods_that_cannot_be_told_apart_the_one_with_the_smaller_risk_is_taken():
     bold, safe = ranked("topk", 0.60, response("topk", 0.4)), ranked("qsgd", 0.62, response("qsgd", 0.05))
     made = recommend(bold, safe)
-    assert made.overrides == {"sparsifier": "qsgd"}
-    assert "It cannot be told apart from topk; its risk is smaller." in made.details
+    assert made.recommended == {"sparsifier": "qsgd"}
+    assert "qsgd cannot be told apart from topk; its risk is smaller." in made.details
     slow = ranked("qsgd", 0.95, response("qsgd", 0.01))
-    assert recommend(bold, slow).overrides == {"sparsifier": "topk"}  # surely slower than topk
+    assert recommend(bold, slow).recommended == {"sparsifier": "topk"}  # surely slower than topk
 
 
 def test_errors_that_methods_share_tell_them_apart():
     shared = response("rate", 0.3, what="link law")
     first, second = ranked("topk", 0.60, shared), ranked("qsgd", 0.66, shared)
     made = recommend(first, second)
-    assert made.overrides == {"sparsifier": "topk"} and not any("told apart" in text for text in made.details)
+    assert made.recommended == {"sparsifier": "topk"} and not any("told apart" in text for text in made.details)
 
 
 def test_what_was_not_measured_is_listed_with_what_it_may_do():
@@ -203,13 +212,14 @@ def test_dense_is_taken_at_its_best_even_where_its_first_schedule_is_slow():
 def test_the_opponent_is_at_least_as_fast_as_what_the_framework_offers():
     spec = load("quickstart", ("cluster.gpu=gpus/rtx2080ti-pytorch2",))
     found = search(spec, Grid((Candidate(), dense_candidate(spec)), (None, {"kind": "mg_wfbp"}), (None,)))
-    text = describe_opponent(spec, found)
+    text = describe_opponent(ranking(spec, found, None, Watch()), 2)
     assert text.startswith("The opponent is dense at its best, dense (mg_wfbp, nccl): the fastest of 2 dense")
     assert "With what Horovod offers, dense takes" in text
     document = advise(spec, grid=Grid((Candidate(), dense_candidate(spec)), (None, {"kind": "bucketed"}), (None,)))
     assert document["verdict"] != "yes"  # a yes against one all-reduce per tensor
     assert document["opponent"].startswith("The opponent is dense at its best, dense (bucketed, nccl)")
-    assert describe_opponent(spec, search(spec, Grid((Candidate(),), (None,), (None,)))) == ""
+    alone = search(spec, Grid((Candidate(),), (None,), (None,)))
+    assert describe_opponent(ranking(spec, alone, None, Watch()), 0) == ""
 
 
 def test_dense_runs_under_the_runtime_that_is_named_for_it():

@@ -14,7 +14,7 @@ from simulator.prediction.run import run
 from simulator.reporting.wording.explanation import SECTIONS, explanation_blocks
 from simulator.scenario.reading import load
 from simulator.scenario.scenario import CollectiveOrder, Scenario
-from simulator.studies.explain.critical_path import exposure
+from simulator.studies.explain.critical_path import KERNEL, exposure
 from simulator.studies.explain.explanation import counterfactuals, explain
 from simulator.studies.explain.sensitivity import sensitivity
 from simulator.studies.explain.terms import kernel_use, terms_of
@@ -150,8 +150,8 @@ def test_terms_sum_to_the_iteration(name):
 def test_the_waits_on_the_path_are_the_communication_that_is_not_hidden(name):
     spec = scenario(**MANY[name])
     prediction = run(spec)
-    found = exposure(spec, prediction.plan, prediction.iteration)
-    waited = float(found.own.sum() + found.queued.sum()) + found.held_back - found.kernels
+    found = exposure(prediction.plan, prediction.iteration)
+    waited = float(found.own.sum() + found.queued.sum()) + found.held_back - found.own[KERNEL] - found.queued[KERNEL]
     exposed = prediction.document["breakdown_s"]["communication_exposed"]
     # Of exchanges side by side kernels of any of them count as inside.
     beside = prediction.plan.setup.topology.concurrent or prediction.plan.streams > 1
