@@ -159,7 +159,7 @@ class Trace(Record, dict=True):
         residuals = TraceTable(folder / "residuals.parquet", "block", spec.workers)
         with collect_problems(problems):
             keys = gradients.check(spec.iterations, numels, None, problems)
-            if residuals.path.exists():
+            if keys is not None and residuals.path.exists():
                 residuals.check(range(len(spec.runs())), numels, keys, problems)
         if problems or keys is None:
             raise InputError(problems)

@@ -253,6 +253,12 @@ def test_a_damaged_byte_is_an_input_error_or_harmless(folder, at, byte):
         assert len(list(Trace.open(folder).blocks())) == 5
 
 
+def test_residuals_of_a_trace_without_rows_are_not_compared_with_any(folder):
+    rewrite(folder, lambda table: table.slice(0, 0))
+    expected = "gradients.parquet: expected the 5 iterations of trace.yaml, got 0 of them, without 3"
+    assert problems(folder) == [expected]
+
+
 TEXTS = {
     "trace.yaml": [
         ("workers: 3", "workers: 0", "trace.yaml:6:1: workers: expected at least 1, got 0"),
