@@ -211,8 +211,8 @@ class OperatorClock:
             width = _both(width, FP8_WIDTH)
             where = "this GPU" if self.gpu.fp8_share else "six others"
             reason = f"{reason}; products in fp8 by the largest ones on {where}"
-        spent = self.time(made.forward)
-        if share := self.time(item for item in made.forward if item.kind == "attention") / (spent or 1.0):
+        if attention := self.time(item for item in made.forward if item.kind == "attention"):
+            share = attention / self.time(made.forward)
             width = _both(width, ATTENTION_WIDTH**share)
             reason = f"{reason}; attention, which nobody timed here, has {100 * share:.0f} % of a forward pass"
         if any(item.kind == "grouped" for item in made.forward):
