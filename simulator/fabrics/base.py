@@ -208,8 +208,8 @@ class Fabric(Component, family="fabric"):
         route = self.across(placement, self.bandwidth).route(firsts, np.roll(firsts, -1))
         return float(np.maximum(0.0, route.latency - self.latency).sum())
 
-    def times(self, rates: float, start_ups: float) -> dict[str, Any]:
-        """Links between nodes that are parts of this fabric's own, with their rates and start-ups multiplied.
+    def times(self, rates: float, streams: float, start_ups: float) -> dict[str, Any]:
+        """Links between nodes that are this fabric's own parts: their rates, those of streams and start-ups multiplied.
 
         As changes of its fields; a fabric whose links are described by plain fields has none.
         """

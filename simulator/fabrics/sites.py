@@ -91,11 +91,11 @@ class Line(Spec):
         """Seconds until the latest of so many messages that start together begins to arrive."""
         return self.latency + self.jitter * expected_latest(messages)
 
-    def times(self, rates: float, start_ups: float) -> Self:
-        """The line with its rates and delays multiplied; a stream gets its share of both."""
+    def times(self, rates: float, streams: float, start_ups: float) -> Self:
+        """The line with its rates, those of its streams and its delays multiplied; a stream gets its share of these."""
         changes: dict[str, Any] = {name: start_ups * getattr(self, name) for name in ("latency", "jitter")}
-        if rates != 1 and np.isfinite(self.of_stream):
-            changes["stream_bandwidth"] = rates * self.of_stream
+        if streams != 1 and np.isfinite(self.of_stream):
+            changes["stream_bandwidth"] = streams * self.of_stream
         return self.model_copy(update=changes | times_rates(self, rates))
 
 

@@ -133,19 +133,19 @@ class WideArea(Fabric, kind="wide_area"):
         """Seconds of a way through all nodes in order and back that lines take beyond the local network."""
         return self.latency_around(layout)
 
-    def times(self, rates: float, start_ups: float) -> dict[str, Any]:
-        """Sites and lines with their rates and delays multiplied."""
+    def times(self, rates: float, streams: float, start_ups: float) -> dict[str, Any]:
+        """Sites and lines with their rates, those of streams and their delays multiplied."""
         pairs = (
             pair
             if pair.through
-            else pair.model_copy(update=pair.line(self.between).times(rates, start_ups).model_dump())
+            else pair.model_copy(update=pair.line(self.between).times(rates, streams, start_ups).model_dump())
             for pair in self.pairs
         )
         return {
             "sites": tuple(site.model_copy(update=times_rates(site, rates)) for site in self.sites),
-            "between": self.between.times(rates, start_ups),
+            "between": self.between.times(rates, streams, start_ups),
             "pairs": tuple(pairs),
-            "store": self.store and self.store.times(rates, start_ups),
+            "store": self.store and self.store.times(rates, streams, start_ups),
         }
 
     def _site_of(self, placement: Placement) -> Ints:

@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, Field, field_validator
 from simulator.bounds import Elements
 from simulator.component import Spec, expected
 from simulator.errors import suggest_nearest
-from simulator.units import Fraction, Ratio, Seconds, SecondsPerItem
+from simulator.units import Fraction, PositiveSeconds, Ratio, Seconds, SecondsPerItem
 
 Floats = npt.NDArray[np.float64]
 _MOST = 709.0
@@ -33,7 +33,8 @@ class Evidence(Spec):
     `range`: smallest and largest size measured. `spread`: relative standard deviation of one run between workers.
     `held_out_mape`: mean absolute relative error on points that were not used in the fit. `derived`: carried over from
     another GPU, or from whole iterations, not timed on this one. `width`: factor by which such a curve may be off
-    either way, in nine of ten cases, if that was measured.
+    either way, in nine of ten cases, if that was measured. `smallest_call`: what calls below `range` were timed at with
+    the host's time in it, so that they take no longer.
 
     - `source`: where the measurements come from.
     """
@@ -43,6 +44,7 @@ class Evidence(Spec):
     held_out_mape: Fraction | None = None
     derived: bool = False
     width: Annotated[float, Field(ge=1, le=1000)] | None = None
+    smallest_call: PositiveSeconds | None = None
     source: str = ""
 
     def in_range(self, sizes: npt.ArrayLike) -> bool:

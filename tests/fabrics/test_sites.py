@@ -54,11 +54,13 @@ def test_a_pair_changes_what_it_states_and_nothing_else():
 
 def test_rates_and_delays_are_scaled_apart():
     line = Between(rate=1e6, back=2e6, latency=0.01, jitter=0.001, window=1e5, streams=2)
-    scaled = line.times(3.0, 0.5)
+    scaled = line.times(3.0, 3.0, 0.5)
     assert (scaled.rate, scaled.back, scaled.latency, scaled.jitter) == (3e6, 6e6, 0.005, 0.0005)
     assert scaled.of_stream == pytest.approx(3 * line.of_stream)
-    assert line.times(1.0, 0.5).of_stream == pytest.approx(2 * line.of_stream)  # half of the round trip
-    assert Store(bandwidth=4e6).times(0.5, 1.0).bandwidth == 2e6
+    assert line.times(1.0, 1.0, 0.5).of_stream == pytest.approx(2 * line.of_stream)  # half of the round trip
+    faster = line.times(1.0, 3.0, 1.0)
+    assert (faster.rate, faster.of_stream) == (line.rate, pytest.approx(3 * line.of_stream))
+    assert Store(bandwidth=4e6).times(0.5, 1.0, 1.0).bandwidth == 2e6
     assert times_rates(Site(name="a", nodes=1, up=1e6), 2.0) == {"up": 2e6}
 
 

@@ -111,6 +111,8 @@ def _timed(gpu: Gpu, curve: Curve, kernel: str, use: KernelUse, scaled: tuple[Sa
     ).over(use.seconds)
     if use.small_seconds > 0:
         most = max(1.0, use.small * float(curve.time(low)) / use.small_seconds)
+        if curve.smallest_call is not None:
+            most = min(most, 1 + use.small * max(0.0, curve.smallest_call - float(curve.time(0.0))) / use.small_seconds)
         inside = math.exp(math.hypot(math.log(curve_width(curve, low)), math.log(most)))
         small = min(curve_width(curve, use.smallest), inside)
         source = "doublings below the sizes that were measured, and at most the time of the smallest of these"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -152,10 +153,11 @@ def _unmeasured_transport(network: Fabric, nodes: int) -> list[str]:
     if nodes == 1 or transport is None or transport.prior_width is None:
         return []
     nic, left = network.bandwidth, transport.rate(network.bandwidth, nodes)
-    share = f", {show_bandwidth(left)} of {show_bandwidth(nic)}," if left < nic else ""
+    share, way = (f", {show_bandwidth(left)} of {show_bandwidth(nic)},", "wrong") if left < nic else ("", "too high")
+    either = " either way" if share else ""
     return [
         f"the transport {transport.kind} was not measured on {network.title}; what it leaves "
-        f"of the NIC's rate{share} is an estimate that may be wrong by a factor of {transport.prior_width:g} either way"
+        f"of the NIC's rate{share} is an estimate that may be {way} by a factor of {transport.prior_width:g}{either}"
     ]
 
 
@@ -182,11 +184,21 @@ def _of_rate(busy: Sequence[float], plan: Plan, scenario: Scenario, place: str, 
 
 def _slower(plan: Plan, scenario: Scenario, place: str, factor: float) -> float:
     """How many times slower the links of a place are when their own rate is divided by a factor."""
-    endpoint, network = plan.setup.runtime.endpoint_bandwidth, scenario.cluster.network
-    if place == INSIDE or endpoint is None:
+    endpoint, network = plan.setup.runtime.endpoint_bandwidth or math.inf, scenario.cluster.network
+    if place == INSIDE:
         return factor
     nic = network.carried(scenario.cluster.nodes)
-    return min(nic, endpoint) / min(nic / factor, endpoint)
+    return min(nic, endpoint) / min(nic * _times_faster(network, 1 / factor), endpoint)
+
+
+def _times_faster(network: Fabric, factor: float) -> float:
+    """How many times faster NICs are where their rate is multiplied.
+
+    Where a transport says what is left of a NIC, no more than that NIC carries; a rate that was fitted, or of which
+    nothing is said, may be higher.
+    """
+    transport, nic = network.transport, network.bandwidth
+    return factor if transport is None or network.fitted_for else min(factor, nic / transport.rate(nic, 1))
 
 
 def links_of(network: Fabric, nodes: int, gpus_per_node: int) -> Iterator[tuple[str, LinkWidth]]:
@@ -244,13 +256,15 @@ scaled: ResultsOfObjects[Fabric] = ResultsOfObjects(64)
 def scaled_links(network: Fabric, place: str, part: str, width: float, end: float) -> Fabric:
     """The network with the rate of a place's links divided by width^end, or their start-up multiplied.
 
-    With the rate of the NICs changes all that limits their transport; with the start-up what was measured of the
-    library's steps. The delay of a line over a wide area stays: it is what a ping shows.
+    With the rate of the NICs changes all that limits their transport (`_times_faster`); with the start-up what was
+    measured of the library's steps. A line over a wide area carries no more than is stated, and its delay stays: it
+    is what a ping shows.
     """
     factor = width ** (-end if part == RATE else end)
     if place == INSIDE and network.intra_node is not None:
         return _with_links(network, {"intra_node": _times(network.intra_node, _INSIDE[part], factor)})
-    changes: dict[str, Any] = {name: made * factor for name in _FIELDS[part] if (made := getattr(network, name, None))}
+    own = _times_faster(network, factor) if part == RATE else factor
+    changes: dict[str, Any] = {name: made * own for name in _FIELDS[part] if (made := getattr(network, name, None))}
     if part == START_UP:
         library = network.nccl
         steps = tuple((size, seconds * factor) for size, seconds in library.step_overhead)
@@ -259,8 +273,8 @@ def scaled_links(network: Fabric, place: str, part: str, width: float, end: floa
         changes["nccl"] = slower.model_copy(update={"step_overhead": steps, "hop_latency": hops})
         return _with_links(network, changes)
     if network.transport is not None:
-        changes["transport"] = _times(network.transport, _TRANSPORT_RATES, factor)
-    return _with_links(network, changes | network.times(factor, 1.0))
+        changes["transport"] = _times(network.transport, _TRANSPORT_RATES, own)
+    return _with_links(network, changes | network.times(min(factor, 1.0), factor, 1.0))
 
 
 _FIELDS = {

@@ -184,7 +184,7 @@ def with_infinite_network(scenario: Scenario) -> Scenario:
     for key, value in (("hop_latency", 0.0), ("uplink", INFINITE), ("host", INFINITE), ("oversubscription", 1.0)):
         if getattr(network, key, None) is not None:
             changes[key] = value
-    changes |= network.times(INFINITE, 0.0)
+    changes |= network.times(INFINITE, INFINITE, 0.0)
     inside = network.intra_node
     if inside is not None:
         update = {"bandwidth": INFINITE, "latency": 0.0, "host": INFINITE if inside.host is not None else None}

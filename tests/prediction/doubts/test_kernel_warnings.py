@@ -48,6 +48,19 @@ def test_a_small_call_takes_no_longer_than_the_smallest_that_was_measured():
     assert seconds + small.more <= most * inside
 
 
+def test_a_small_call_starts_no_later_than_small_calls_were_timed_with_the_host():
+    far = {"range": (500_000, 1_000_000), "intercept": 1e-5}
+    free, known = (
+        next(item for item in prediction(**far, **more).inputs if item.what.endswith(SMALL_CALLS))
+        for more in ({}, {"smallest_call": 1.5e-5})
+    )
+    curve = TIMED.model_copy(update=far)
+    seconds, inside = float(curve.time(100)), curve_width(curve, 500_000)
+    most = 1 + (1.5e-5 - 1e-5) / seconds
+    assert known.width == pytest.approx(math.exp(math.hypot(math.log(inside), math.log(most))))
+    assert known.width < 1.6 and free.width > 10
+
+
 def test_a_kernel_that_is_carried_over_was_timed_at_no_size_here():
     document = prediction(derived=True).document
     texts = document["warnings"] + document["notes"]
