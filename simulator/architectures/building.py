@@ -11,6 +11,7 @@ from simulator.component import Component, Spec, expected
 from simulator.models.exchange import Rows
 from simulator.models.operators import (
     ARITHMETIC_BYTES,
+    FP8,
     OF_WEIGHT,
     WHOLE,
     Arithmetic,
@@ -75,7 +76,6 @@ def trained_alone(tensors: Sequence[DescribedTensor]) -> list[DescribedTensor]:
 
 
 FP32 = 4
-FP8 = 1
 INDEX = 8
 """Bytes of a token's number (int64)."""
 Norm = Literal["rms", "layer", "layer_without_bias", "layer_without_parameters"]

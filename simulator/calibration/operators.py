@@ -283,7 +283,8 @@ def published_trainings() -> list[TimedOperators]:
         passes = 4 / 3 if model.recompute == "full" else 1.0
         seconds = passes * samples * sequence * (6 * described.numel + scores) / rate
         operators = Counter((*described.forward, *described.backward))
-        made.append(TimedOperators(read_gpu(gpu), arithmetic, source, operators, 0.0, seconds))
+        plain = read_gpu(gpu).model_copy(update={"product_share": None})  # what is fitted is the share of any GPU
+        made.append(TimedOperators(plain, arithmetic, source, operators, 0.0, seconds))
     return made
 
 
@@ -355,7 +356,7 @@ _HEAD = """\
 # Written by `sparsim calibrate operators TABLE`: how operators of models were found to run. Shares of the data sheet's
 # rate, factors; `width` is the factor that holds nine of ten whole models, forward and backward, that were left out.
 """
-_ORDER = ("depth", "tail", "rows", "attention", "convolution", "convolution_width", "edge")
+_ORDER = ("depth", "tail", "rows", "attention", "convolution", "convolution_width", "matrix_byte")
 _GROUPS = ("fp32", "tensor", "devices", "tensor_devices")
 
 

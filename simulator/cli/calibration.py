@@ -346,7 +346,7 @@ def calibrate_operators(
         other = fit.other_model[device, model]
         click.echo(f"{device}, {model}: {ratio:.2f} from other GPUs, {other:.2f} from other models")
     known = shipped_operator_rates()
-    rates = replace(fit.rates, edge=known.edge, tensor_devices=known.tensor_devices)
+    rates = replace(fit.rates, matrix_byte=known.matrix_byte, tensor_devices=known.tensor_devices)
     if trainings:
         found = read_measured(trainings)
         if found.problems:

@@ -59,6 +59,7 @@ class Gpu(Spec):
     - `fp32_rate`: arithmetic in fp32, of the data sheet.
     - `tensor_rates`: matrix products of its tensor cores with dense operands and sums in fp32, by format, of the data
       sheet.
+    - `product_share`: share of the data sheet's rate in 16 bits that the largest products on its tensor cores reach.
     - `fp8_share`: what large products in fp8 reach of their rate, over what those in 16 bits reach of theirs.
     - `l2_cache`: size of the second-level cache.
     - `board_power`: the most that it draws, of the data sheet.
@@ -78,6 +79,7 @@ class Gpu(Spec):
     clock: Hertz | None = None
     fp32_rate: FlopsPerSecond | None = None
     tensor_rates: dict[Literal["tf32", "fp16", "bf16", "fp8"], FlopsPerSecond] = Field(default_factory=dict)
+    product_share: Factor | None = None
     fp8_share: Factor | None = None
     l2_cache: PositiveBytes | None = None
     board_power: Watts | None = None

@@ -16,7 +16,9 @@ from simulator.loading.documents import read_document
 from simulator.loading.finding import find_shipped
 from simulator.models.layers import Estimated
 from simulator.models.operators import (
+    ARITHMETIC_BYTES,
     COLLECTIVES,
+    FP8,
     Arithmetic,
     Description,
     ElementWise,
@@ -41,7 +43,7 @@ FP8_WIDTH = 1.25
 """Factor by which casts and products in fp8 may be off beyond those in 16 bits, of all sizes and makers; a prior."""
 ATTENTION_WIDTH = 1.3
 """Factor by which fused attention may be off beyond the rest: of the rate of H100 35 % are published for forward passes
-(Shah et al. 2024, 2407.08608), and one training shows 27 %; a prior for other lengths, and for parts of a sequence."""
+(Shah et al. 2024, 2407.08608), and one training shows 27 %; a prior for other lengths."""
 
 EXPERTS_WIDTH = 1.25
 """Factor by which models with experts may be off beyond others: how a router sends tokens, how they are copied into
@@ -76,6 +78,8 @@ class Efficiency(Record):
 class TensorCores(Record):
     """What trainings showed of the tensor cores of a GPU, as `Efficiency`, and fused attention kernels on it.
 
+    The `value` is that of its largest product (`Gpu.product_share`).
+
     - `early_attention`: efficiency of the first ones (`flash1`) over that of a large product.
     - `attention`, `late_attention`: that of the second generation (none: as on other GPUs), and of the third one.
     """
@@ -99,8 +103,8 @@ class OperatorRates(Record):
     - `fp32`, `tensor`: efficiencies on a GPU that was not timed, with the fp32 units and with tensor cores.
     - `devices`: efficiencies in fp32 on the GPUs that were timed.
     - `convolution_width`: factor by which networks of convolutions may be off on a GPU that was timed.
-    - `edge`: rows, columns and depth by which a product on tensor cores is larger than it says.
-    - `tensor_devices`: efficiencies of tensor cores on the GPUs whose trainings were published in detail.
+    - `matrix_byte`: seconds for each byte of its three matrices that a product on tensor cores takes in addition.
+    - `tensor_devices`: what trainings showed of tensor cores on the GPUs where they were published in detail.
     """
 
     depth: float
@@ -112,7 +116,7 @@ class OperatorRates(Record):
     tensor: Efficiency
     devices: Mapping[str, Efficiency] = field(default_factory=dict)
     convolution_width: float = 1.0
-    edge: float = 0.0
+    matrix_byte: float = 0.0
     tensor_devices: Mapping[str, TensorCores] = field(default_factory=dict)
 
 
@@ -132,9 +136,9 @@ class OperatorClock:
     times `Gpu.clock_under_load`), the bandwidth B that element-wise kernels reach, and e = e0 d / (d + d0) / (1 + t/r):
     d is the shortest of m, n and k; r = b m n / (M T^2) are the rounds in which M multiprocessors work on tiles of
     T x T, of which a share t of one is lost; small products are split along k (r counts as at least `SPLIT`). On tensor
-    cores e = e0 / (1 + g (1/m + 1/n + 1/k)): a product takes as long as one that is `edge` g larger on each side, to
-    first order, which describes models of 0.1 to 70 billion parameters with one g, and each of the products of experts
-    is taken to be such a one; batches of products, which fill all
+    cores a product takes 2 m n k / (R e0) + c w (m n + n k + k m) with w bytes an element: e0 is what the largest
+    products on a GPU reach (`Gpu.product_share`), and one c (`matrix_byte`) describes models of 0.1 to 30 billion
+    parameters on A100 and H100; each product of experts is taken to be such a one. Batches of products, which fill all
     multiprocessors with tiles of each other, follow d and t there as well. Other operators take start +
     bytes / B, with the bytes of `element_wise`. The start is that of a kernel in a queue
     (`simulator.hardware.gpu.QUEUED_START`).
@@ -156,9 +160,10 @@ class OperatorClock:
         reached = gpu.hardware.reached or (gpu.memory_bandwidth or 0.0) * shipped_rates().share
         if not reached:
             raise expected("a GPU with a memory_bandwidth", gpu.name, "times of a described model need it")
-        self.per_byte = 1 / reached
+        self.per_byte, self.width = 1 / reached, ARITHMETIC_BYTES[arithmetic]
         self.on_tensor_cores = arithmetic != "fp32" and bool(gpu.tensor_rates)
         self.efficiency = _efficiency(gpu, arithmetic, self.rates)
+        self.share = (self.on_tensor_cores and gpu.product_share) or self.efficiency.value
         self.attention = _attention_shares(self.efficiency, self.rates)
 
     def time(self, operators: Iterable[Operator]) -> float:
@@ -184,12 +189,14 @@ class OperatorClock:
         if operator.kind in ("streaming", "rows", "scan"):
             return 0.0
         rate = self.fp8_rate if operator.fp8 else self.rate
-        ideal = 2 * operator.batch * operator.m * operator.n * operator.k / (rate * self.efficiency.value)
+        ideal = 2 * operator.batch * operator.m * operator.n * operator.k / (rate * self.share)
         if operator.kind == "attention":
             return ideal / self.attention[operator.attention]
         by_itself = operator.kind == "grouped" or (operator.kind == "product" and operator.batch == 1)
         if self.on_tensor_cores and by_itself:
-            return ideal * (1 + self.rates.edge * (1 / operator.m + 1 / operator.n + 1 / operator.k))
+            width, m, n, k = FP8 if operator.fp8 else self.width, operator.m, operator.n, operator.k
+            beside = width * operator.batch * (m * n + n * k + k * m) * self.rates.matrix_byte
+            return ideal + beside / self.gpu.clock_under_load
         shortest = min(operator.m, operator.n, operator.k)
         rounds = operator.batch * operator.m * operator.n / (TILE * TILE) / (self.gpu.multiprocessors or 1)
         lost = self.rates.tail / max(rounds, SPLIT)
@@ -204,7 +211,13 @@ class OperatorClock:
         """How far times of a whole model may be off, and why; no less than those of other software and machines."""
         width, reason = self.efficiency.width, self.efficiency.source
         named = self.gpu.device or self.gpu.name
-        if self.efficiency is self.rates.tensor and not any(same_device(device, named) for device in PUBLISHED_ON):
+        elsewhere = not any(same_device(device, named) for device in PUBLISHED_ON)
+        if self.efficiency is self.rates.tensor and self.gpu.product_share and self.rates.tensor_devices:
+            width = max(item.width for item in self.rates.tensor_devices.values())
+            reason = (
+                f"the largest product of {named}, and what smaller ones take in addition in trainings on other GPUs"
+            )
+        elif self.efficiency is self.rates.tensor and elsewhere:
             width = _both(width, self.rates.fp32.width)
             reason = f"{reason}, none on this GPU, which may differ as GPUs do in fp32"
         if self.arithmetic == "fp8":

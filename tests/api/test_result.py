@@ -42,7 +42,7 @@ def test_the_verdict_says_who_wins_by_how_much_and_how_sure_that_is(result):
 
 
 def test_the_short_form_fits_a_line_of_a_notebook(result):
-    assert repr(result).startswith("<Result ResNet-50, Top-k 0.1 %, 32 GPUs on 10 GbE; 543.7 ms (481.5 ms to 766.3 ms)")
+    assert repr(result).startswith("<Result ResNet-50, Top-k 0.1 %, 32 GPUs on 10 GbE; 543.7 ms (482.4 ms to 761.9 ms)")
     assert len(repr(result)) < 500
     assert len(repr(simulator.run("ring_check", name="long " * 500))) < 500
     assert "\n" not in repr(simulator.run("ring_check", name="two\nlines"))

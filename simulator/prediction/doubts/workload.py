@@ -56,8 +56,8 @@ def doubt_workload(made: Simulated) -> Iterator[Doubt]:
         return
     exchanges = scenario.cluster.workers > 1
     seconds = math.fsum([breakdown[name] for name in _COMPUTE_TERMS])
-    parts = (workload, gpu, others)
-    for item in _of_model.get(parts, lambda: tuple(_doubts_of_model(workload, gpu, others, exchanges)), exchanges):
+    parts, how = (workload, gpu, others), (exchanges, scenario.parallelism.context > 1)
+    for item in _of_model.get(parts, lambda: tuple(_doubts_of_model(workload, gpu, others, *how)), how):
         if item.what == COMPUTE:
             yield item.over(seconds)
         elif item.what == _PASSES:
@@ -136,10 +136,12 @@ def _why_dense(scenario: Scenario, plan: Plan) -> str:
 _of_model: ResultsOfObjects[tuple[Doubt, ...]] = ResultsOfObjects(64)
 
 
-def _doubts_of_model(workload: Workload, gpu: Gpu, others: Sequence[OtherGpus], exchanges: bool) -> Iterator[Doubt]:
-    """Doubts about a model on a GPU, and on the GPUs of other nodes, where gradients are exchanged and where not. Of
-    those that compute time is proportional to, the seconds follow."""
-    known = compute_width(workload, gpu)
+def _doubts_of_model(
+    workload: Workload, gpu: Gpu, others: Sequence[OtherGpus], exchanges: bool, divided: bool
+) -> Iterator[Doubt]:
+    """Doubts about a model on a GPU, and on the GPUs of other nodes, where gradients are exchanged and where not, and
+    where sequences are divided. Of those that compute time is proportional to, the seconds follow."""
+    known = compute_width(workload, gpu, divided)
     device = (Said(_describe_device(workload, gpu, times=known.level != "measured")),)
     width, level, source = known.width, LEVELS[known.level], known.source
     key, said = (COMPUTE, f"{workload.name} on {gpu.name}"), () if level == "measured" else device

@@ -28,7 +28,7 @@ PUBLISHED_ATTENTION = {"NVIDIA H100": (0.35, 0.56)}
 """Shares of the data sheet's rate that the second and third generation of fused attention reach on a GPU (Shah et al.
 2024, 2407.08608: 35 %, and 1.5 to 1.75 times as much, backward passes as the lesser). The first is that of forward
 passes alone; where trainings with the second generation are at hand, it is fitted to them."""
-_START = {"edge": 300.0, "value": 0.8, "early_attention": 0.3}
+_START = {"matrix_byte": 1e-12, "early_attention": 0.3}
 """Where the search begins; it may end far from here."""
 _RANGE = math.log(20)
 """How far from its start a rate is searched, either way."""
@@ -61,7 +61,7 @@ def read_trainings(scenarios: Sequence[Scenario]) -> list[TimedOperators]:
 
 
 def fit_tensor_cores(trainings: Sequence[TimedOperators], rates: OperatorRates, source: str) -> OperatorRates:
-    """Rates with the edge of products, and efficiencies of each GPU, that fit these trainings.
+    """Rates with what products take in addition, and the efficiency of attention on each GPU, that fit these trainings.
 
     Least squares of logarithms, in which single slow rows count little; attention of the second generation after all
     else. The width of a GPU is what it leaves on each model (layers and width) when that is left out.
@@ -102,15 +102,15 @@ def _fit_attention(trainings: Sequence[TimedOperators], rates: OperatorRates, na
 
 
 def _fit_products(trainings: Sequence[TimedOperators], rates: OperatorRates) -> OperatorRates:
-    devices = sorted({item.gpu.device for item in trainings})
+    known = {item.gpu.device: item.gpu.product_share or rates.tensor.value for item in trainings}
+    devices = sorted(known)
 
     def rates_at(logs: Floats) -> OperatorRates:
-        edge, *others = np.exp(logs).tolist()
-        pairs = zip(devices, others[::2], others[1::2], strict=True)
-        cores = {name: _cores(name, value, early) for name, value, early in pairs}
-        return replace(rates, edge=edge, tensor_devices=cores)
+        each, *early = np.exp(logs).tolist()
+        cores = {name: _cores(name, known[name], share) for name, share in zip(devices, early, strict=True)}
+        return replace(rates, matrix_byte=each, tensor_devices=cores)
 
-    start = np.log([_START["edge"], *[_START["value"], _START["early_attention"]] * len(devices)])
+    start = np.log([_START["matrix_byte"], *[_START["early_attention"]] * len(devices)])
     return fit_rates(trainings, rates_at, start, SOFT, _RANGE)
 
 

@@ -15,14 +15,17 @@ from simulator.scenario.reading import load
 from simulator.studies.fit.tensor_cores import fit_tensor_cores, read_trainings
 from simulator.studies.validate.measured_rows import read_measured
 
-DEVICES = {"gpus/a100-80gb": (0.9, 0.35), "gpus/h100": (0.65, 0.25)}
-EDGE = 250.0
+DEVICES = {"gpus/a100-80gb": 0.35, "gpus/h100": 0.25}
+EACH = 1.2e-12
 
 
 def made_trainings(noise=()):
     """Trainings of six models on two GPUs, with the times of known rates; `noise`: factors on the first ones."""
-    cores = {read_gpu(name).device: TensorCores(*values, 1.0, 1, "") for name, values in DEVICES.items()}
-    known = replace(shipped_operator_rates(), edge=EDGE, tensor_devices=cores)
+    gpus = {name: read_gpu(name) for name in DEVICES}
+    cores = {
+        gpus[name].device: TensorCores(gpus[name].product_share, early, 1.0, 1, "") for name, early in DEVICES.items()
+    }
+    known = replace(shipped_operator_rates(), matrix_byte=EACH, tensor_devices=cores)
     made = []
     for name in DEVICES:
         for width in (1024, 1536, 2048, 3072, 4096, 5120):
@@ -35,9 +38,9 @@ def made_trainings(noise=()):
 
 def test_known_rates_are_found_again():
     found = fit_tensor_cores(made_trainings(), shipped_operator_rates(), "made")
-    assert found.edge == pytest.approx(EDGE, rel=1e-3)
-    for name, (value, early) in DEVICES.items():
-        cores = found.tensor_devices[read_gpu(name).device]
+    assert found.matrix_byte == pytest.approx(EACH, rel=1e-3)
+    for name, early in DEVICES.items():
+        cores, value = found.tensor_devices[read_gpu(name).device], read_gpu(name).product_share
         assert (cores.value, cores.early_attention) == pytest.approx((value, early), rel=1e-3)
         assert cores.count == 6 and cores.width < 1.01 and cores.source.startswith("made on ")
     assert found.tensor_devices[read_gpu("gpus/a100-80gb").device].attention is None
@@ -56,13 +59,14 @@ def test_attention_of_the_second_generation_is_fitted_after_all_else():
         made.append(replace(one, seconds=one.predicted(known)))
     found = fit_tensor_cores(made, shipped_operator_rates(), "made")
     assert found.tensor_devices[device].attention == pytest.approx(0.3, rel=1e-3)
-    assert (found.edge, found.tensor_devices[device].value) == pytest.approx((before.edge, slower.value), rel=1e-6)
+    kept = (before.matrix_byte, slower.early_attention)
+    assert (found.matrix_byte, found.tensor_devices[device].early_attention) == pytest.approx(kept, rel=1e-6)
 
 
 def test_a_training_that_was_slowed_down_by_something_else_changes_little():
     found = fit_tensor_cores(made_trainings([*[1] * 5, 1.3, *[1] * 6]), shipped_operator_rates(), "made")
     h100 = found.tensor_devices[read_gpu("gpus/h100").device]
-    assert h100.value == pytest.approx(DEVICES["gpus/h100"][0], rel=0.1)
+    assert found.matrix_byte == pytest.approx(EACH, rel=0.1)
     assert found.tensor_devices[read_gpu("gpus/a100-80gb").device].width > h100.width
 
 
@@ -74,7 +78,7 @@ def test_shipped_rates_are_what_the_validation_rows_give():
     ]
     shipped = shipped_operator_rates()
     found = fit_tensor_cores(read_trainings(read_measured(folders).samples), shipped, "")
-    assert found.edge == pytest.approx(shipped.edge, rel=0.01)
+    assert found.matrix_byte == pytest.approx(shipped.matrix_byte, rel=0.01)
     for name, cores in shipped.tensor_devices.items():
         fitted = found.tensor_devices[name]
         assert (fitted.value, fitted.early_attention) == pytest.approx((cores.value, cores.early_attention), rel=0.01)
