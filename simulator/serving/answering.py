@@ -23,8 +23,7 @@ from simulator.scenario.reading import parse_scenario, scenario_of, versus_of
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.titles import make_title
 from simulator.serving.confinement import refuse_paths
-from simulator.serving.editing import PLACE, change_text, rename
-from simulator.serving.forms import BASES, bandwidth_key, form_of, values_of
+from simulator.serving.forms import PLACE, bandwidth_key, change_text, form_of, rename, values_of
 from simulator.serving.fragments import Cell, Nearby, render, render_answer, render_difference, render_map
 from simulator.sparsifiers.dense import Dense
 from simulator.studies.compare.opponent import Opponent, choose_opponent, compare_with_good, compared_with
@@ -34,7 +33,6 @@ MAP_SECONDS = 15.0
 """The map is left out where it would take longer, judged by what this scenario took."""
 PAUSE_S = 0.06
 """A newer question that comes this soon after the quick answer, as while a slider is drawn, is answered at once."""
-_KEPT = 32
 
 Part = dict[str, Any]
 _Short = Annotated[str, Meta(max_length=1000)]
@@ -56,8 +54,7 @@ class AnswerService(Struct):
     """Answers questions one after the other, and remembers what they share. `allowed`: files that may be named."""
 
     allowed: Mapping[str, Path]
-    predictions: LatestResults[Prediction] = field(default_factory=lambda: LatestResults(_KEPT))
-    opponents: LatestResults[Opponent | None] = field(default_factory=lambda: LatestResults(_KEPT))
+    predictions: LatestResults[Prediction] = field(default_factory=lambda: LatestResults(32))
 
     def parts(self, request: Any, stopped: Callable[[float], bool]) -> Iterator[Part]:
         """The parts of an answer, until `stopped`. Problems of the scenario are a part, and no exception.
@@ -70,7 +67,7 @@ class AnswerService(Struct):
                 asked = convert(request, PageRequest)
                 text = asked.text
                 if asked.changes:
-                    text = change_text(text, asked.changes, BASES)
+                    text = change_text(text, asked.changes)
                 for part in self._answer(text, asked, stopped):
                     text = str(part.get("text", text))
                     yield part
@@ -99,7 +96,8 @@ class AnswerService(Struct):
         if scenario is None:
             raise InputError(problems)
         prediction = self._predict(scenario)
-        opponent = self._opponent(prediction, document)
+        described = versus_of(document, None) if isinstance(scenario.versus, dict) else None
+        opponent = choose_opponent(scenario, described, search=not is_heavy(prediction.plan))
         rival = None if opponent is None else self._predict(opponent.scenario)
         yield _answer_part(prediction, rival, opponent, final=False)
         took = time.perf_counter() - began
@@ -125,16 +123,6 @@ class AnswerService(Struct):
     def _respond(self, prediction: Prediction) -> Prediction:
         scenario = prediction.scenario
         return self.predictions.get((scenario.digest, scenario.name, "sized"), lambda: with_responses(prediction))
-
-    def _opponent(self, prediction: Prediction, document: Document) -> Opponent | None:
-        scenario = prediction.scenario
-        described = versus_of(document, None) if isinstance(scenario.versus, dict) else None
-        if described is not None or not hasattr(scenario.sparsifier, "density"):
-            return choose_opponent(scenario, described, search=not is_heavy(prediction.plan))
-        # The fastest dense run is the same whatever the density.
-        plain = scenario.model_copy(update={"sparsifier": Dense()})
-        key = (plain.digest, str(scenario.versus), scenario.sparsifier.kind)
-        return self.opponents.get(key, lambda: choose_opponent(scenario, None, search=not is_heavy(prediction.plan)))
 
     def _difference_part(self, pinned: str, prediction: Prediction) -> Part:
         document = parse_scenario(pinned, "scenario A")

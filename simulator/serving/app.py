@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 
 import h11
@@ -88,10 +87,6 @@ HEADERS = {
 }
 
 
-class _TooLargeError(Exception):
-    """A body that exceeds the limit."""
-
-
 class Guard:
     """An ASGI application that refuses what did not come from its own page, and passes on the rest.
 
@@ -126,7 +121,7 @@ class Guard:
             return _refuse(415, "expected application/json")
         lengths = headers.getlist("content-length")
         if any(not length.isdecimal() or len(length) > 18 or int(length) > MAX_BODY for length in lengths):
-            return _refuse(413, f"expected at most {MAX_BODY} bytes")
+            return _refuse_size()
         return None
 
     def _is_own(self, method: str, headers: Headers) -> bool:
@@ -140,30 +135,20 @@ class Guard:
         return all(origin in self.origins for origin in origins) and (own or is_link)
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
-        size = 0
-
-        async def counted() -> Message:
-            nonlocal size
-            message = await receive()
-            size += len(message.get("body", b""))
-            if size > MAX_BODY:
-                await _refuse(413, f"expected at most {MAX_BODY} bytes")(scope, receive, send)
-                raise _TooLargeError
-            return message
-
         async def sealed(message: Message) -> None:
-            if size > MAX_BODY:
-                return  # refused already
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
-        with suppress(_TooLargeError):
-            await self.app(scope, counted, sealed)
+        await self.app(scope, receive, sealed)
 
 
 def _refuse(status: int, text: str) -> PlainTextResponse:
     return PlainTextResponse(f"{text}\n", status, {**HEADERS, "connection": "close"})
+
+
+def _refuse_size() -> PlainTextResponse:
+    return _refuse(413, f"expected at most {MAX_BODY} bytes")
 
 
 ASSETS = {
@@ -196,7 +181,11 @@ def make_app(text: str, scenarios: Mapping[str, str], calculators: Calculators, 
         page_number = request.headers.get("sparsim-page", "")[:64]
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                body = await request.body()
+                body = b""
+                async for part in request.stream():
+                    body += part
+                    if len(body) > MAX_BODY:
+                        return _refuse_size()
             lines = await calculators.ask(page_number, body)
         except (TimeoutError, ClientDisconnect):
             return PlainTextResponse("expected the whole request\n", status_code=408)
