@@ -19,10 +19,10 @@ from simulator.reporting.page.pages.run_page import LINKS, bars_of, terms_table
 from simulator.reporting.page.theme import make_environment
 from simulator.reporting.wording.blocks import Table, columns, describe
 from simulator.reporting.wording.comparison import fact_lines, shorten
-from simulator.reporting.wording.runs import decisive_table, describe_memory, first_facts
+from simulator.reporting.wording.runs import decisive_table, describe_memory, first_facts, run_facts
 from simulator.reporting.wording.values import format_value
 from simulator.serving.forms import show_value
-from simulator.units import count_of, join_words, show_bandwidth, show_bytes, show_time
+from simulator.units import join_words, show_bandwidth, show_time
 
 _FINEST = 1 / 1500
 """Gaps below this share of the width are not drawn."""
@@ -113,7 +113,7 @@ def render_answer(result: RunResult, spans: Sequence[Sequence[Span]], final: boo
         terms=terms_table(result),
         bars=draw_term_bars(bars),
         timeline=draw_timeline([(bar.name, made) for bar, made in zip(bars, spans, strict=False)]),
-        sent=_describe_traffic(result),
+        sent=[f"{name}: {text}" for name, text in run_facts(result) if name in ("traffic", "density")],
         links=Table.of("Busiest links", LINKS, result.links or []),
         worth=decisive_table(result.comparison),
         memory=describe_memory(result.memory) if result.memory is not None else "",
@@ -186,25 +186,6 @@ def _describe_cell(cell: Cell | None, here: bool) -> dict[str, str]:
     title = f"{ratio:.2f} times {side}: {show_time(cell.time)}, {cell.rival}: {show_time(cell.other)}"
     mark += " undecided" if words else ""
     return {"text": text, "title": f"{title}{', ' + words if words else ''}", "class": f"{side} shade-{shade}{mark}"}
-
-
-def _describe_traffic(result: RunResult) -> str:
-    traffic, density = result.traffic, result.density
-    link = traffic.busiest_link
-    text = (
-        f"{show_bytes(traffic.sent_per_worker)} sent per worker and iteration, "
-        f"{show_bytes(traffic.total)} by all; busiest link {link.name}: {show_bytes(link.nbytes)}, "
-        f"{100 * link.utilisation:.0f} % busy."
-    )
-    if density.target < 1:
-        target, selected, aggregated = (
-            f"{100 * share:.4g} %" for share in (density.target, density.selected, density.aggregated)
-        )
-        workers = count_of(result.workers, "worker")
-        text += (
-            f" A worker selects {selected} of the elements ({target} asked); the sum over {workers} has {aggregated}."
-        )
-    return text
 
 
 def mark_code(text: str) -> Markup:
