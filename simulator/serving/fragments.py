@@ -14,7 +14,7 @@ from simulator.models.timeline import TERM_LABELS, Span, merge_intervals
 from simulator.prediction.result import RunResult
 from simulator.records import Record
 from simulator.reporting.answers.compared import RunDifferences
-from simulator.reporting.page.drawings import choose_ticks, draw_term_bars, lane, rectangle, time_axis
+from simulator.reporting.page.drawings import draw_lanes, draw_term_bars, lane, rectangle
 from simulator.reporting.page.pages.run_page import LINKS, bars_of, terms_table
 from simulator.reporting.page.theme import make_environment
 from simulator.reporting.wording.blocks import Table, columns, describe
@@ -34,8 +34,7 @@ def draw_timeline(runs: Sequence[tuple[str, Sequence[Span]]]) -> Markup:
     The page needs the style sheets `theme.css` and `drawings.css` of reports.
     """
     longest = max([1e-12, *(span.end for _, spans in runs for span in spans)])
-    lanes = Markup("").join(lane for name, spans in runs for lane in _lanes(name, spans, longest))
-    return Markup('<div class="drawing">{}{}</div>').format(lanes, time_axis(choose_ticks(longest), longest))
+    return draw_lanes((lane for name, spans in runs for lane in _lanes(name, spans, longest)), longest)
 
 
 def _lanes(name: str, spans: Sequence[Span], longest: float) -> Iterable[Markup]:
