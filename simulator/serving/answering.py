@@ -24,7 +24,16 @@ from simulator.scenario.scenario import Scenario
 from simulator.scenario.titles import make_title
 from simulator.serving.confinement import refuse_paths
 from simulator.serving.forms import PLACE, bandwidth_key, change_text, form_of, rename, values_of
-from simulator.serving.fragments import Cell, Nearby, render, render_answer, render_difference, render_map
+from simulator.serving.fragments import (
+    REFUSED,
+    MapCell,
+    MapPlace,
+    describe_cell,
+    render,
+    render_answer,
+    render_difference,
+    render_map,
+)
 from simulator.sparsifiers.dense import Dense
 from simulator.studies.compare.opponent import Opponent, choose_opponent, compare_with_good, compared_with
 from simulator.studies.compare.run_differences import RunOutcome, compare_runs
@@ -139,22 +148,26 @@ class AnswerService(Struct):
     ) -> Iterator[Part]:
         scenario, plan = prediction.scenario, prediction.plan
         if opponent is None or isinstance(scenario.versus, dict) or scenario.sparsifier.kind == Dense.kind:
-            yield {"part": "map", "html": render_map(None, "It compares a method with dense: choose a method.")}
+            reason = "It compares a method with dense: choose a method."
+            yield {"part": "map", "html": render("map", heads=(), reason=reason)}
             return
-        grid = grid_around(scenario)
+        bandwidths, nodes = grid_around(scenario)
         slow = plan.flowing or plan.prices.flowed > 0 or is_heavy(plan)
-        expected_s = took * len(grid.bandwidths) * len(grid.nodes)
+        expected_s = took * len(bandwidths) * len(nodes)
         if slow or expected_s > MAP_SECONDS or scenario.workload.gradients:
             reason = f"It would take about {max(expected_s, 1):.0f} s here; `sparsim sweep break_even_map` computes it."
-            yield {"part": "map", "html": render_map(None, reason)}
+            yield {"part": "map", "html": render("map", heads=(), reason=reason)}
             return
-        cells: list[Cell] = []
-        for cell in cells_around(scenario, grid):
-            if stopped(0):
-                return
-            cells.append(cell)
-            if len(cells) % len(grid.bandwidths) == 0:
-                yield {"part": "map", "intervals": "first_order", "html": render_map((grid, cells), "")}
+        # Random differences between iterations are left out, and intervals are those of first order.
+        steady = without_randomness(scenario.model_copy(update={"versus": None, "measured": None, "question": ""}))
+        cells, key, own = dict[MapPlace, MapCell](), bandwidth_key(scenario), scenario.cluster.nodes
+        for count in sorted(nodes, key=lambda number: abs(math.log(number / own))):
+            for bandwidth in bandwidths:
+                cells[count, bandwidth] = _cell(steady, {key: bandwidth, "cluster.nodes": count})
+                if stopped(0):
+                    return
+            html = render_map(bandwidths, nodes, cells, (own, value_at(scenario, key)))
+            yield {"part": "map", "intervals": "first_order", "html": html}
 
 
 def _answer_part(prediction: Prediction, rival: Prediction | None, opponent: Opponent | None, final: bool) -> Part:
@@ -184,8 +197,8 @@ _DOUBLINGS = (-2, -1, 0, 1, 2)
 _MOST_NODES = 512
 
 
-def grid_around(scenario: Scenario) -> Nearby:
-    """Seven bandwidths and up to five numbers of nodes around the scenario's own."""
+def grid_around(scenario: Scenario) -> tuple[list[float], list[int]]:
+    """Seven bandwidths and up to five numbers of nodes around the scenario's own, both ascending."""
     cluster, key = scenario.cluster, bandwidth_key(scenario)
     inside, own = "intra_node" in key, float(value_at(scenario, key))
     nodes = {cluster.nodes} if inside else {round(cluster.nodes * 2.0**step) for step in _DOUBLINGS} | {cluster.nodes}
@@ -193,30 +206,21 @@ def grid_around(scenario: Scenario) -> Nearby:
     tried = sorted(number for number in nodes if lowest <= number <= max(_MOST_NODES, cluster.nodes))
     factors = [factor for factor in _FACTORS if 1e3 <= own * factor <= 1e15]
     # All but the scenario's own to two digits in bits.
-    bandwidths = tuple(own if factor == 1 else float(f"{8 * own * factor:.1e}") / 8 for factor in factors)
-    return Nearby(bandwidths, tuple(tried or [cluster.nodes]), (own, cluster.nodes))
+    bandwidths = [own if factor == 1 else float(f"{8 * own * factor:.1e}") / 8 for factor in factors]
+    return bandwidths, tried or [cluster.nodes]
 
 
-def cells_around(scenario: Scenario, grid: Nearby) -> Iterator[Cell]:
-    """The cells of a grid, the scenario's own number of nodes first; bandwidths ascending in each row.
-
-    Random differences between iterations are left out, and intervals are those of first order.
-    """
-    steady = without_randomness(scenario.model_copy(update={"versus": None, "measured": None, "question": ""}))
-    for nodes in sorted(grid.nodes, key=lambda number: abs(math.log(number / grid.here[1]))):
-        for bandwidth in grid.bandwidths:
-            try:
-                point = with_value(with_value(steady, bandwidth_key(scenario), bandwidth), "cluster.nodes", nodes)
-                yield _cell(point, bandwidth, nodes)
-            except InputError:
-                yield Cell(bandwidth, nodes, None)
-
-
-def _cell(scenario: Scenario, bandwidth: float, nodes: int) -> Cell:
-    opponent = choose_opponent(scenario, None)
-    if opponent is None:
-        return Cell(bandwidth, nodes, None)
-    prediction, rival = run(scenario), run(opponent.scenario)
+def _cell(scenario: Scenario, changes: Mapping[str, float]) -> MapCell:
+    """A scenario with changes as a cell of the map."""
+    try:
+        for key, value in changes.items():
+            scenario = with_value(scenario, key, value)
+        opponent = choose_opponent(scenario, None)
+        if opponent is None:
+            return REFUSED
+        prediction, rival = run(scenario), run(opponent.scenario)
+    except InputError:
+        return REFUSED
     time, other = prediction.spread.time, rival.spread.time
     verdict = compare_spreads(prediction.spread, rival.spread).word if time and other else "alike"
-    return Cell(bandwidth, nodes, other / time if time else None, verdict, time, other, opponent.words)
+    return describe_cell(time, other, verdict, opponent.words) if time else REFUSED

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -12,7 +12,6 @@ from markupsafe import Markup, escape
 
 from simulator.models.timeline import TERM_LABELS, Span, merge_intervals
 from simulator.prediction.result import RunResult
-from simulator.records import Record
 from simulator.reporting.answers.compared import RunDifferences
 from simulator.reporting.page.drawings import draw_lanes, draw_term_bars, lane, rectangle
 from simulator.reporting.page.pages.run_page import LINKS, bars_of, terms_table
@@ -135,56 +134,33 @@ def render_difference(found: RunDifferences) -> str:
     return render("difference", found=found, facts=fact_lines(found), tables=tables)
 
 
-class Nearby(Record):
-    """The values that are tried: bandwidths in bytes per second and numbers of nodes, both ascending."""
-
-    bandwidths: tuple[float, ...]
-    nodes: tuple[int, ...]
-    here: tuple[float, int]
-
-
-class Cell(Record):
-    """One point: how many times faster the method is than the fastest dense run, and the verdict.
-
-    `speed_up`: None where one of them cannot run. `time`, `other`: seconds of an iteration.
-    """
-
-    bandwidth: float
-    nodes: int
-    speed_up: float | None
-    verdict: str = ""
-    time: float = 0.0
-    other: float = 0.0
-    rival: str = ""
+MapPlace = tuple[int, float]
+"""Nodes and bandwidth."""
+MapCell = Mapping[str, str]
+"""A cell of the map: its text, title and classes."""
+REFUSED: MapCell = {"text": "–", "title": "cannot run here", "class": "refused"}
+_WAITS: MapCell = {"text": "", "title": "", "class": "waits"}
 
 
-def render_map(made: tuple[Nearby, Sequence[Cell]] | None, reason: str) -> str:
-    """The map around the scenario so far; without one, the reason."""
-    if made is None:
-        return render("map", grid=None, reason=reason)
-    grid, cells = made
-    known = {(cell.nodes, cell.bandwidth): cell for cell in cells}
-    rows = {
-        nodes: [_describe_cell(known.get((nodes, rate)), (rate, nodes) == grid.here) for rate in grid.bandwidths]
-        for nodes in reversed(grid.nodes)
+def render_map(
+    bandwidths: Sequence[float], nodes: Sequence[int], cells: Mapping[MapPlace, MapCell], here: MapPlace
+) -> str:
+    """The map so far, the most nodes on top; the scenario is `here`."""
+    rows = [[(count, rate) for rate in bandwidths] for count in reversed(nodes)]
+    drawn = [(row[0][0], [{**cells.get(place, _WAITS), "here": place == here} for place in row]) for row in rows]
+    return render("map", heads=[*map(show_bandwidth, bandwidths)], rows=drawn)
+
+
+def describe_cell(time: float, other: float, verdict: str, rival: str) -> MapCell:
+    """How many times faster the method is than the fastest dense run, by the seconds of an iteration."""
+    speed_up = other / time
+    ratio, side = max(speed_up, 1 / speed_up), "faster" if speed_up >= 1 else "slower"
+    words = {"undecided": ", not decided", "alike": ", no difference"}.get(verdict, "")
+    return {
+        "text": f"{speed_up:.2f}" if speed_up < 9.995 else f"{speed_up:.0f}",
+        "title": f"{ratio:.2f} times {side}: {show_time(time)}, {rival}: {show_time(other)}{words}",
+        "class": f"{side} shade-{sum(ratio >= step for step in _STEPS)}{' undecided' if words else ''}",
     }
-    return render("map", grid=grid, rows=rows.items(), heads=map(show_bandwidth, grid.bandwidths))
-
-
-def _describe_cell(cell: Cell | None, here: bool) -> dict[str, str]:
-    mark = " here" if here else ""
-    if cell is None:
-        return {"text": "", "title": "", "class": f"waits{mark}"}
-    if cell.speed_up is None:
-        return {"text": "–", "title": "cannot run here", "class": f"refused{mark}"}
-    ratio = max(cell.speed_up, 1 / cell.speed_up)
-    shade = sum(ratio >= step for step in _STEPS)
-    side = "faster" if cell.speed_up >= 1 else "slower"
-    text = f"{cell.speed_up:.2f}" if cell.speed_up < 9.995 else f"{cell.speed_up:.0f}"
-    words = {"undecided": "not decided", "alike": "no difference"}.get(cell.verdict, "")
-    title = f"{ratio:.2f} times {side}: {show_time(cell.time)}, {cell.rival}: {show_time(cell.other)}"
-    mark += " undecided" if words else ""
-    return {"text": text, "title": f"{title}{', ' + words if words else ''}", "class": f"{side} shade-{shade}{mark}"}
 
 
 def mark_code(text: str) -> Markup:
