@@ -101,12 +101,8 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if scope["type"] == "lifespan":
-            await self.app(scope, receive, send)
-            return
-        if scope["type"] != "http":
-            return
-        await (self._refusal(scope) or self._pass_on)(scope, receive, send)
+        if scope["type"] == "http":
+            await (self._refusal(scope) or self._pass_on)(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> PlainTextResponse | None:
         """The reply with the reason where a request is refused."""
@@ -164,18 +160,15 @@ _PATIENCE_S = 10
 def make_app(text: str, scenarios: Mapping[str, str], calculators: Calculators, port: int) -> Guard:
     """The application. `text`: the scenario that the page starts from; `scenarios`: shipped ones by name."""
     page = render("page", text=text, scenarios=list(scenarios), version=versions()["sparsim"])
-    files = {name: asset(name) for name in ASSETS}
+    shown = {
+        "/": (page, "text/html"),
+        **{f"/assets/{name}": (asset(name), kind) for name, kind in ASSETS.items()},
+        **{f"/scenarios/{name}": (content, "text/plain") for name, content in scenarios.items()},
+    }
 
-    async def show_page(_: Request) -> Response:
-        return Response(page, media_type="text/html")
-
-    async def show_file(request: Request) -> Response:
-        name = request.path_params["name"]
-        return Response(files[name], media_type=ASSETS[name]) if name in files else _absent()
-
-    async def show_scenario(request: Request) -> Response:
-        name = request.path_params["name"]
-        return PlainTextResponse(scenarios[name]) if name in scenarios else _absent()
+    async def show(request: Request) -> Response:
+        content, kind = shown[request.scope["path"]]
+        return Response(content, media_type=kind)
 
     async def answer(request: Request) -> Response:
         page_number = request.headers.get("sparsim-page", "")[:64]
@@ -193,14 +186,5 @@ def make_app(text: str, scenarios: Mapping[str, str], calculators: Calculators, 
             return PlainTextResponse("too many questions wait: try again in a few seconds\n", status_code=503)
         return StreamingResponse(lines, media_type="application/x-ndjson")
 
-    routes = [
-        Route("/", show_page, methods=["GET"]),
-        Route("/assets/{name}", show_file, methods=["GET"]),
-        Route("/scenarios/{name}", show_scenario, methods=["GET"]),
-        Route("/answer", answer, methods=["POST"]),
-    ]
-    return Guard(Starlette(routes=routes), port)
-
-
-def _absent() -> Response:
-    return PlainTextResponse("not found\n", status_code=404)
+    routes = [Route(path, show, methods=["GET"]) for path in shown]
+    return Guard(Starlette(routes=[*routes, Route("/answer", answer, methods=["POST"])]), port)
