@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
 
 import h11
 from starlette.applications import Starlette
@@ -31,13 +30,13 @@ class BoundedProtocol(H11Protocol):
     After an answer a connection may stay silent for as long as the server keeps it; then the limit is on, again.
     """
 
-    def __init__(self, *args: Any, **named: Any) -> None:
-        super().__init__(*args, **named)
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
+        """Start the limit; of too many connections one that has asked for nothing is closed."""
         others = [other for other in self.connections if isinstance(other, BoundedProtocol)]
         if len(others) >= MOST_CONNECTIONS:
             next((other for other in others if other.awaits_headers), others[0]).transport.close()
-        self._limit: asyncio.TimerHandle | None = None
-        self._wait()
+        super().connection_made(transport)
+        self._limit = self._start_limit()
 
     @property
     def awaits_headers(self) -> bool:
@@ -48,27 +47,12 @@ class BoundedProtocol(H11Protocol):
         """Read what came; once the headers of a request are whole, it has no limit of time here."""
         super().data_received(data)
         if not self.awaits_headers:
-            self._cancel()
-        elif self._limit is None:
-            self._wait()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the limit."""
-        self._cancel()
-        super().connection_lost(exc)
-
-    def _wait(self) -> None:
-        self._limit = self.loop.call_later(SILENCE_S, self._close_silent)
-
-    def _cancel(self) -> None:
-        if self._limit is not None:
             self._limit.cancel()
-            self._limit = None
+        elif self._limit.cancelled():
+            self._limit = self._start_limit()
 
-    def _close_silent(self) -> None:
-        self._limit = None
-        if self.awaits_headers:
-            self.transport.close()
+    def _start_limit(self) -> asyncio.TimerHandle:
+        return self.loop.call_later(SILENCE_S, self.transport.close)
 
 
 MAX_BODY = 256 * 1024
