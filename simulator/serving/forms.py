@@ -125,10 +125,8 @@ def bandwidth_key(scenario: Scenario) -> str:
 
 def _sliders(scenario: Scenario | None) -> Iterator[Field]:
     key = bandwidth_key(scenario) if scenario else "cluster.network.bandwidth"
-    label, about = (
-        f"bandwidth {'inside' if 'intra' in key else 'of'} a node",
-        "What a node sends and receives per second.",
-    )
+    label = f"bandwidth {'inside' if 'intra' in key else 'of'} a node"
+    about = "What a node sends and receives per second."
     yield Field(key, label, "slider", about, least=1.25e6, most=1.25e11, unit="bandwidth")
     most = 1024 // max(1, (scenario.cluster.gpus_per_node if scenario else 1) // 4)
     about = "Workers are nodes times GPUs of a node."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
@@ -169,13 +170,7 @@ def mark_code(text: str) -> Markup:
     >>> mark_code("use `a < b`")
     Markup('use <code>a &lt; b</code>')
     """
-    parts = text.split("`")
-    whole = len(parts) % 2 == 1
-    made = (
-        Markup("<code>{}</code>").format(part) if whole and place % 2 else escape(part)
-        for place, part in enumerate(parts)
-    )
-    return Markup("" if whole else "`").join(made)
+    return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(escape(text))))
 
 
 @cache
