@@ -90,12 +90,11 @@ def _keys(about: Any, name: str, python: str, said: Mapping[str, Any]) -> Iterat
 
     if isinstance(about, types.Metadata):
         yield from _keys(about.type, name, python, about.extra or said)
-    elif isinstance(about, types.UnionType) and any(
-        isinstance(each, types.StructType | types.ListType) for each in about.types
-    ):
-        for each in about.types:
-            if isinstance(each, types.StructType | types.ListType):
-                yield from _keys(each, name, python, said)
+    elif inner := [
+        each for each in getattr(about, "types", ()) if isinstance(each, types.StructType | types.ListType)
+    ]:  # a union: an answer or a list, or null
+        for each in inner:
+            yield from _keys(each, name, python, said)
     elif isinstance(about, types.StructType):
         for item in about.fields:
             yield from _keys(item.type, _below(name, item.encode_name), _below(python, item.name), {})
@@ -119,9 +118,8 @@ def schema_of(kind: type[Answer]) -> dict[str, Any]:
     return schema(kind)
 
 
-_REFUSED = re.compile(
-    r"(?:Expected (?P<what>.*?)(?:, got (?P<got>.*?))?|(?P<other>.*?))(?: - at `(?:key in )?\$\.?(?P<at>.*)`)?"
-)
+_REFUSED = re.compile(r"^(?:Expected (.*?)(?:, got (.*?))?|(.*?))(?: - at `(?:key in )?\$\.?(.*)`)?$", re.DOTALL)
+"""What msgspec says of data: what is expected, what it got, or something else; and where."""
 _WORDS = {
     "float": "a number",
     "int": "a whole number",
@@ -140,15 +138,11 @@ def read_answer(data: Any, kind: type[Kind], place: str) -> Kind:
     try:
         return convert(data, kind, str_keys=True)
     except ValidationError as error:
-        found = _REFUSED.fullmatch(str(error))
-        said = found.groupdict() if found is not None else {"other": str(error)}
-    where = f"{place}: {said['at']}" if said.get("at") else place
-    if said.get("what"):
-        what = re.sub(
-            r"\w+", lambda word: _WORDS.get(word[0], word[0]), said["what"].replace("`", "").replace(" | ", " or ")
-        )
-        raise InputError(Problem(where, what, format_value((said["got"] or "").replace("`", ""))))
-    absent = re.search(r"missing required field (`.*?`)", str(said["other"]))
-    raise InputError(
-        Problem(where, f"a key {absent[1]}" if absent else "a result", "none" if absent else said["other"])
-    )
+        ((expected, got, other, at),) = _REFUSED.findall(str(error))
+    where = f"{place}: {at}" if at else place
+    if expected:
+        words = expected.replace("`", "").replace(" | ", " or ")
+        words = re.sub(r"\w+", lambda word: _WORDS.get(word[0], word[0]), words)
+        raise InputError(Problem(where, words, format_value(got.replace("`", ""))))
+    absent = re.search(r"missing required field (`.*?`)", other)
+    raise InputError(Problem(where, f"a key {absent[1]}", "none") if absent else Problem(where, "a result", other))

@@ -27,10 +27,11 @@ class WatchedConsole(Console):
         self.words, self.wide = set(), Console(width=100_000, quiet=True)
         self.same = Console(file=io.StringIO(), width=COLUMNS)
 
-    def print_rows(self, printed, heads, kinds, rows, console, *, title="", **more):
-        self.words |= {word for row in ([title], heads, *rows) for cell in row for word in cell.split()}
+    def print_rows(self, printed, table, console):
+        heads = [column.label for column in table.columns]
+        self.words |= {word for row in ([table.title], heads, *table.rows) for cell in row for word in cell.split()}
         self.in_rows = True  # what is printed from now on is made of these words
-        printed(heads, kinds, rows, console, title=title, **more)
+        printed(table, console)
         self.in_rows = False
 
     def out(self, *objects, **kwargs):
@@ -61,7 +62,7 @@ def watch_console(monkeypatch):
     made = WatchedConsole(width=COLUMNS)
     monkeypatch.setattr("simulator.cli.root.make_console", lambda: _redirect(made))
     printed = printing.print_rows
-    monkeypatch.setattr(printing, "print_rows", lambda *given, **more: made.print_rows(printed, *given, **more))
+    monkeypatch.setattr(printing, "print_rows", lambda *given: made.print_rows(printed, *given))
     return made
 
 

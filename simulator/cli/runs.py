@@ -131,7 +131,7 @@ def plan(
 
     loaded = load(scenario, overrides + (IGNORED if ignore_memory else ()))
     made = plan_backwards(loaded, target, vary, Training(samples, price), tell)
-    print_document(made, as_json, "plan_blocks", "planning")
+    print_document(made, as_json, "plan_blocks", "studies")
 
 
 @command(main)

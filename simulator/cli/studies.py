@@ -286,11 +286,11 @@ def validate(
 
         click.echo(model_error_yaml(document.rows, document.signs), nl=False)
     elif markdown:
-        from simulator.reporting.wording.validation_tables import accuracy_markdown
+        from simulator.reporting.wording.studies import accuracy_markdown
 
         click.echo(accuracy_markdown(document))
     else:
-        print_document(document, as_json, "validation_tables", "validation_tables", True)
+        print_document(document, as_json, "validation_tables", "studies", True)
     exit_if_interrupted(watch)
 
 
@@ -349,8 +349,8 @@ def quality(
     )
     if markdown:
         from simulator.reporting.wording.blocks import as_markdown
-        from simulator.reporting.wording.quality_tables import quality_tables
+        from simulator.reporting.wording.studies import quality_tables
 
         click.echo(as_markdown(quality_tables(document)))
     else:
-        print_document(document, as_json, "quality_blocks", "quality_tables")
+        print_document(document, as_json, "quality_blocks", "studies")

@@ -23,9 +23,17 @@ from simulator.scenario.reading import parse_scenario, scenario_of, versus_of
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.titles import make_title
 from simulator.serving.confinement import refuse_paths
-from simulator.serving.editing import PLACE, change_text, rename
-from simulator.serving.forms import BASES, bandwidth_key, form_of, values_of
-from simulator.serving.fragments import Cell, Nearby, render, render_answer, render_difference, render_map
+from simulator.serving.forms import PLACE, bandwidth_key, change_text, form_of, rename, values_of
+from simulator.serving.fragments import (
+    REFUSED,
+    MapCell,
+    MapPlace,
+    describe_cell,
+    render,
+    render_answer,
+    render_difference,
+    render_map,
+)
 from simulator.sparsifiers.dense import Dense
 from simulator.studies.compare.opponent import Opponent, choose_opponent, compare_with_good, compared_with
 from simulator.studies.compare.run_differences import RunOutcome, compare_runs
@@ -34,7 +42,6 @@ MAP_SECONDS = 15.0
 """The map is left out where it would take longer, judged by what this scenario took."""
 PAUSE_S = 0.06
 """A newer question that comes this soon after the quick answer, as while a slider is drawn, is answered at once."""
-_KEPT = 32
 
 Part = dict[str, Any]
 _Short = Annotated[str, Meta(max_length=1000)]
@@ -56,8 +63,7 @@ class AnswerService(Struct):
     """Answers questions one after the other, and remembers what they share. `allowed`: files that may be named."""
 
     allowed: Mapping[str, Path]
-    predictions: LatestResults[Prediction] = field(default_factory=lambda: LatestResults(_KEPT))
-    opponents: LatestResults[Opponent | None] = field(default_factory=lambda: LatestResults(_KEPT))
+    predictions: LatestResults[Prediction] = field(default_factory=lambda: LatestResults(32))
 
     def parts(self, request: Any, stopped: Callable[[float], bool]) -> Iterator[Part]:
         """The parts of an answer, until `stopped`. Problems of the scenario are a part, and no exception.
@@ -70,7 +76,7 @@ class AnswerService(Struct):
                 asked = convert(request, PageRequest)
                 text = asked.text
                 if asked.changes:
-                    text = change_text(text, asked.changes, BASES)
+                    text = change_text(text, asked.changes)
                 for part in self._answer(text, asked, stopped):
                     text = str(part.get("text", text))
                     yield part
@@ -99,7 +105,8 @@ class AnswerService(Struct):
         if scenario is None:
             raise InputError(problems)
         prediction = self._predict(scenario)
-        opponent = self._opponent(prediction, document)
+        described = versus_of(document, None) if isinstance(scenario.versus, dict) else None
+        opponent = choose_opponent(scenario, described, search=not is_heavy(prediction.plan))
         rival = None if opponent is None else self._predict(opponent.scenario)
         yield _answer_part(prediction, rival, opponent, final=False)
         took = time.perf_counter() - began
@@ -126,16 +133,6 @@ class AnswerService(Struct):
         scenario = prediction.scenario
         return self.predictions.get((scenario.digest, scenario.name, "sized"), lambda: with_responses(prediction))
 
-    def _opponent(self, prediction: Prediction, document: Document) -> Opponent | None:
-        scenario = prediction.scenario
-        described = versus_of(document, None) if isinstance(scenario.versus, dict) else None
-        if described is not None or not hasattr(scenario.sparsifier, "density"):
-            return choose_opponent(scenario, described, search=not is_heavy(prediction.plan))
-        # The fastest dense run is the same whatever the density.
-        plain = scenario.model_copy(update={"sparsifier": Dense()})
-        key = (plain.digest, str(scenario.versus), scenario.sparsifier.kind)
-        return self.opponents.get(key, lambda: choose_opponent(scenario, None, search=not is_heavy(prediction.plan)))
-
     def _difference_part(self, pinned: str, prediction: Prediction) -> Part:
         document = parse_scenario(pinned, "scenario A")
         refuse_paths(document, self.allowed)
@@ -151,22 +148,26 @@ class AnswerService(Struct):
     ) -> Iterator[Part]:
         scenario, plan = prediction.scenario, prediction.plan
         if opponent is None or isinstance(scenario.versus, dict) or scenario.sparsifier.kind == Dense.kind:
-            yield {"part": "map", "html": render_map(None, "It compares a method with dense: choose a method.")}
+            reason = "It compares a method with dense: choose a method."
+            yield {"part": "map", "html": render("map", heads=(), reason=reason)}
             return
-        grid = grid_around(scenario)
+        bandwidths, nodes = grid_around(scenario)
         slow = plan.flowing or plan.prices.flowed > 0 or is_heavy(plan)
-        expected_s = took * len(grid.bandwidths) * len(grid.nodes)
+        expected_s = took * len(bandwidths) * len(nodes)
         if slow or expected_s > MAP_SECONDS or scenario.workload.gradients:
             reason = f"It would take about {max(expected_s, 1):.0f} s here; `sparsim sweep break_even_map` computes it."
-            yield {"part": "map", "html": render_map(None, reason)}
+            yield {"part": "map", "html": render("map", heads=(), reason=reason)}
             return
-        cells: list[Cell] = []
-        for cell in cells_around(scenario, grid):
-            if stopped(0):
-                return
-            cells.append(cell)
-            if len(cells) % len(grid.bandwidths) == 0:
-                yield {"part": "map", "intervals": "first_order", "html": render_map((grid, cells), "")}
+        # Random differences between iterations are left out, and intervals are those of first order.
+        steady = without_randomness(scenario.model_copy(update={"versus": None, "measured": None, "question": ""}))
+        cells, key, own = dict[MapPlace, MapCell](), bandwidth_key(scenario), scenario.cluster.nodes
+        for count in sorted(nodes, key=lambda number: abs(math.log(number / own))):
+            for bandwidth in bandwidths:
+                cells[count, bandwidth] = _cell(steady, {key: bandwidth, "cluster.nodes": count})
+                if stopped(0):
+                    return
+            html = render_map(bandwidths, nodes, cells, (own, value_at(scenario, key)))
+            yield {"part": "map", "intervals": "first_order", "html": html}
 
 
 def _answer_part(prediction: Prediction, rival: Prediction | None, opponent: Opponent | None, final: bool) -> Part:
@@ -196,8 +197,8 @@ _DOUBLINGS = (-2, -1, 0, 1, 2)
 _MOST_NODES = 512
 
 
-def grid_around(scenario: Scenario) -> Nearby:
-    """Seven bandwidths and up to five numbers of nodes around the scenario's own."""
+def grid_around(scenario: Scenario) -> tuple[list[float], list[int]]:
+    """Seven bandwidths and up to five numbers of nodes around the scenario's own, both ascending."""
     cluster, key = scenario.cluster, bandwidth_key(scenario)
     inside, own = "intra_node" in key, float(value_at(scenario, key))
     nodes = {cluster.nodes} if inside else {round(cluster.nodes * 2.0**step) for step in _DOUBLINGS} | {cluster.nodes}
@@ -205,30 +206,21 @@ def grid_around(scenario: Scenario) -> Nearby:
     tried = sorted(number for number in nodes if lowest <= number <= max(_MOST_NODES, cluster.nodes))
     factors = [factor for factor in _FACTORS if 1e3 <= own * factor <= 1e15]
     # All but the scenario's own to two digits in bits.
-    bandwidths = tuple(own if factor == 1 else float(f"{8 * own * factor:.1e}") / 8 for factor in factors)
-    return Nearby(bandwidths, tuple(tried or [cluster.nodes]), (own, cluster.nodes))
+    bandwidths = [own if factor == 1 else float(f"{8 * own * factor:.1e}") / 8 for factor in factors]
+    return bandwidths, tried or [cluster.nodes]
 
 
-def cells_around(scenario: Scenario, grid: Nearby) -> Iterator[Cell]:
-    """The cells of a grid, the scenario's own number of nodes first; bandwidths ascending in each row.
-
-    Random differences between iterations are left out, and intervals are those of first order.
-    """
-    steady = without_randomness(scenario.model_copy(update={"versus": None, "measured": None, "question": ""}))
-    for nodes in sorted(grid.nodes, key=lambda number: abs(math.log(number / grid.here[1]))):
-        for bandwidth in grid.bandwidths:
-            try:
-                point = with_value(with_value(steady, bandwidth_key(scenario), bandwidth), "cluster.nodes", nodes)
-                yield _cell(point, bandwidth, nodes)
-            except InputError:
-                yield Cell(bandwidth, nodes, None)
-
-
-def _cell(scenario: Scenario, bandwidth: float, nodes: int) -> Cell:
-    opponent = choose_opponent(scenario, None)
-    if opponent is None:
-        return Cell(bandwidth, nodes, None)
-    prediction, rival = run(scenario), run(opponent.scenario)
+def _cell(scenario: Scenario, changes: Mapping[str, float]) -> MapCell:
+    """A scenario with changes as a cell of the map."""
+    try:
+        for key, value in changes.items():
+            scenario = with_value(scenario, key, value)
+        opponent = choose_opponent(scenario, None)
+        if opponent is None:
+            return REFUSED
+        prediction, rival = run(scenario), run(opponent.scenario)
+    except InputError:
+        return REFUSED
     time, other = prediction.spread.time, rival.spread.time
     verdict = compare_spreads(prediction.spread, rival.spread).word if time and other else "alike"
-    return Cell(bandwidth, nodes, other / time if time else None, verdict, time, other, opponent.words)
+    return describe_cell(time, other, verdict, opponent.words) if time else REFUSED

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import suppress
-from typing import Any
 
 import h11
 from starlette.applications import Starlette
@@ -32,13 +30,13 @@ class BoundedProtocol(H11Protocol):
     After an answer a connection may stay silent for as long as the server keeps it; then the limit is on, again.
     """
 
-    def __init__(self, *args: Any, **named: Any) -> None:
-        super().__init__(*args, **named)
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
+        """Start the limit; of too many connections one that has asked for nothing is closed."""
         others = [other for other in self.connections if isinstance(other, BoundedProtocol)]
         if len(others) >= MOST_CONNECTIONS:
             next((other for other in others if other.awaits_headers), others[0]).transport.close()
-        self._limit: asyncio.TimerHandle | None = None
-        self._wait()
+        super().connection_made(transport)
+        self._limit = self._start_limit()
 
     @property
     def awaits_headers(self) -> bool:
@@ -49,27 +47,12 @@ class BoundedProtocol(H11Protocol):
         """Read what came; once the headers of a request are whole, it has no limit of time here."""
         super().data_received(data)
         if not self.awaits_headers:
-            self._cancel()
-        elif self._limit is None:
-            self._wait()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the limit."""
-        self._cancel()
-        super().connection_lost(exc)
-
-    def _wait(self) -> None:
-        self._limit = self.loop.call_later(SILENCE_S, self._close_silent)
-
-    def _cancel(self) -> None:
-        if self._limit is not None:
             self._limit.cancel()
-            self._limit = None
+        elif self._limit.cancelled():
+            self._limit = self._start_limit()
 
-    def _close_silent(self) -> None:
-        self._limit = None
-        if self.awaits_headers:
-            self.transport.close()
+    def _start_limit(self) -> asyncio.TimerHandle:
+        return self.loop.call_later(SILENCE_S, self.transport.close)
 
 
 MAX_BODY = 256 * 1024
@@ -88,10 +71,6 @@ HEADERS = {
 }
 
 
-class _TooLargeError(Exception):
-    """A body that exceeds the limit."""
-
-
 class Guard:
     """An ASGI application that refuses what did not come from its own page, and passes on the rest.
 
@@ -106,12 +85,8 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if scope["type"] == "lifespan":
-            await self.app(scope, receive, send)
-            return
-        if scope["type"] != "http":
-            return
-        await (self._refusal(scope) or self._pass_on)(scope, receive, send)
+        if scope["type"] == "http":
+            await (self._refusal(scope) or self._pass_on)(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> PlainTextResponse | None:
         """The reply with the reason where a request is refused."""
@@ -126,7 +101,7 @@ class Guard:
             return _refuse(415, "expected application/json")
         lengths = headers.getlist("content-length")
         if any(not length.isdecimal() or len(length) > 18 or int(length) > MAX_BODY for length in lengths):
-            return _refuse(413, f"expected at most {MAX_BODY} bytes")
+            return _refuse_size()
         return None
 
     def _is_own(self, method: str, headers: Headers) -> bool:
@@ -140,30 +115,20 @@ class Guard:
         return all(origin in self.origins for origin in origins) and (own or is_link)
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
-        size = 0
-
-        async def counted() -> Message:
-            nonlocal size
-            message = await receive()
-            size += len(message.get("body", b""))
-            if size > MAX_BODY:
-                await _refuse(413, f"expected at most {MAX_BODY} bytes")(scope, receive, send)
-                raise _TooLargeError
-            return message
-
         async def sealed(message: Message) -> None:
-            if size > MAX_BODY:
-                return  # refused already
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
-        with suppress(_TooLargeError):
-            await self.app(scope, counted, sealed)
+        await self.app(scope, receive, sealed)
 
 
 def _refuse(status: int, text: str) -> PlainTextResponse:
     return PlainTextResponse(f"{text}\n", status, {**HEADERS, "connection": "close"})
+
+
+def _refuse_size() -> PlainTextResponse:
+    return _refuse(413, f"expected at most {MAX_BODY} bytes")
 
 
 ASSETS = {
@@ -179,24 +144,25 @@ _PATIENCE_S = 10
 def make_app(text: str, scenarios: Mapping[str, str], calculators: Calculators, port: int) -> Guard:
     """The application. `text`: the scenario that the page starts from; `scenarios`: shipped ones by name."""
     page = render("page", text=text, scenarios=list(scenarios), version=versions()["sparsim"])
-    files = {name: asset(name) for name in ASSETS}
+    shown = {
+        "/": (page, "text/html"),
+        **{f"/assets/{name}": (asset(name), kind) for name, kind in ASSETS.items()},
+        **{f"/scenarios/{name}": (content, "text/plain") for name, content in scenarios.items()},
+    }
 
-    async def show_page(_: Request) -> Response:
-        return Response(page, media_type="text/html")
-
-    async def show_file(request: Request) -> Response:
-        name = request.path_params["name"]
-        return Response(files[name], media_type=ASSETS[name]) if name in files else _absent()
-
-    async def show_scenario(request: Request) -> Response:
-        name = request.path_params["name"]
-        return PlainTextResponse(scenarios[name]) if name in scenarios else _absent()
+    async def show(request: Request) -> Response:
+        content, kind = shown[request.scope["path"]]
+        return Response(content, media_type=kind)
 
     async def answer(request: Request) -> Response:
         page_number = request.headers.get("sparsim-page", "")[:64]
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                body = await request.body()
+                body = b""
+                async for part in request.stream():
+                    body += part
+                    if len(body) > MAX_BODY:
+                        return _refuse_size()
             lines = await calculators.ask(page_number, body)
         except (TimeoutError, ClientDisconnect):
             return PlainTextResponse("expected the whole request\n", status_code=408)
@@ -204,14 +170,5 @@ def make_app(text: str, scenarios: Mapping[str, str], calculators: Calculators, 
             return PlainTextResponse("too many questions wait: try again in a few seconds\n", status_code=503)
         return StreamingResponse(lines, media_type="application/x-ndjson")
 
-    routes = [
-        Route("/", show_page, methods=["GET"]),
-        Route("/assets/{name}", show_file, methods=["GET"]),
-        Route("/scenarios/{name}", show_scenario, methods=["GET"]),
-        Route("/answer", answer, methods=["POST"]),
-    ]
-    return Guard(Starlette(routes=routes), port)
-
-
-def _absent() -> Response:
-    return PlainTextResponse("not found\n", status_code=404)
+    routes = [Route(path, show, methods=["GET"]) for path in shown]
+    return Guard(Starlette(routes=[*routes, Route("/answer", answer, methods=["POST"])]), port)

@@ -63,13 +63,6 @@ class _Process:
             self.pipe.recv_bytes()
             self.ready = True
 
-    def is_ready(self) -> bool:
-        """Whether it is ready to answer now."""
-        if not self.ready:
-            with suppress(OSError, EOFError):
-                self.wait(0)
-        return self.ready
-
     def end(self) -> None:
         """End the process, whatever it is at."""
         self.process.kill()
@@ -141,10 +134,9 @@ class Calculators:
     async def _run(self, job: _PageJob) -> None:
         """Ask a process, and once more when there is a place where a heavy question had none."""
         try:
-            if await self._ask_one(job) and not job.stopped.is_set():
+            while await self._ask_one(job) and not job.stopped.is_set():
                 await self._heavy.acquire()
                 job.heavy = True
-                await self._ask_one(job)
         finally:
             if job.heavy:
                 self._heavy.release()
@@ -153,15 +145,12 @@ class Calculators:
         """Wait for a free process, and pass on what it sends; whether it has to wait for its turn as a heavy one."""
         async with self._free:
             job.waits = False
-            free = [number for number, item in enumerate(self._processes) if not item.busy]
-            ready = (number for number in free if self._processes[number].is_ready())
-            turned_away = await self._compute(job, next(ready, free[0]))
+            turned_away = await self._compute(job, next(process for process in self._processes if not process.busy))
         job.waits = True
         return turned_away
 
-    async def _compute(self, job: _PageJob, place: int) -> bool:
-        process, turned_away, gone = self._processes[place], False, True
-        process.busy = True
+    async def _compute(self, job: _PageJob, process: _Process) -> bool:
+        turned_away, gone, process.busy = False, True, True
         try:
             process.stop.value = 0
             if not process.ready:
@@ -175,7 +164,8 @@ class Calculators:
             said = "more memory or time than a page may use"
         if turned_away or (said and gone):
             process.end()
-            process = self._processes[place] = _Process(self._text, self._allowed)
+            self._processes.remove(process)
+            self._processes.append(_Process(self._text, self._allowed))  # the last to be asked, since it has to start
         if said and not job.stopped.is_set():
             text = f"scenario: expected an answer within {LIMIT_S:g} s, got {said}: `sparsim run` has no limit"
             job.lines.put_nowait(json.dumps({"part": "failed", "text": text}).encode())

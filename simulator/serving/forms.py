@@ -1,20 +1,25 @@
-"""The form of a scenario: which fields it has, how a person enters each by its JSON Schema, and their values."""
+"""The form of a scenario: its fields, how a person enters each by its JSON Schema, their values and their changes."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
+import yaml
 from pydantic import TypeAdapter
 
-from simulator.component import discover
+from simulator.component import Component, discover
+from simulator.errors import InputError
+from simulator.files import as_yaml
+from simulator.loading.documents import parse_document, parse_scalar
 from simulator.loading.finding import known_names
-from simulator.loading.replacing import alternatives, plain_value_at
+from simulator.loading.replacing import alternatives, plain_value_at, replace_key
 from simulator.records import Record, replace
 from simulator.scenario.catalogue import FAMILIES
 from simulator.scenario.changes import value_at
+from simulator.scenario.reading import parse_scenario
 from simulator.scenario.scenario import Scenario
 from simulator.units import show_quantity
 
@@ -120,10 +125,8 @@ def bandwidth_key(scenario: Scenario) -> str:
 
 def _sliders(scenario: Scenario | None) -> Iterator[Field]:
     key = bandwidth_key(scenario) if scenario else "cluster.network.bandwidth"
-    label, about = (
-        f"bandwidth {'inside' if 'intra' in key else 'of'} a node",
-        "What a node sends and receives per second.",
-    )
+    label = f"bandwidth {'inside' if 'intra' in key else 'of'} a node"
+    about = "What a node sends and receives per second."
     yield Field(key, label, "slider", about, least=1.25e6, most=1.25e11, unit="bandwidth")
     most = 1024 // max(1, (scenario.cluster.gpus_per_node if scenario else 1) // 4)
     about = "Workers are nodes times GPUs of a node."
@@ -222,3 +225,73 @@ def _as_text(value: Any) -> str:
 def show_value(value: Any) -> str:
     """A value of a resolved scenario as a person writes it: quantities in suitable units."""
     return show_quantity(_as_text(value))
+
+
+PLACE = "scenario"
+"""What problems call the text, where they name a file otherwise."""
+_FIRST_DENSITY = 0.01
+"""Where a method needs a density and the one before had none."""
+
+
+def change_text(text: str, changes: Sequence[tuple[str, str]]) -> str:
+    """The text with the changes: dotted keys, and new values as text, of which an empty one removes the key.
+
+    Where one value takes the place of another, the rest of the text stays as it is. Otherwise the scenario is written
+    anew, without comments. Raises InputError for text that is no scenario, and for keys that cannot be set.
+    """
+    for key, value in changes:
+        data = _changed_data(parse_scenario(text, PLACE).data, key, value)
+        text = _change_in_place(text, key, data) or as_yaml(data, default_flow_style=None)
+    return text
+
+
+def rename(text: str, name: str) -> str:
+    """The text with another name and without its question, which no longer holds."""
+    data = {key: value for key, value in parse_scenario(text, PLACE).data.items() if key != "question"}
+    lines = [line for line in text.splitlines(keepends=True) if not line.startswith("question:")]
+    data = {"name": name} | data | {"name": name}
+    return _change_in_place("".join(lines), "name", data) or as_yaml(data, default_flow_style=None)
+
+
+def _changed_data(data: Any, key: str, text: str) -> Any:
+    head, _, rest = key.partition(".")
+    value = parse_scalar(text.strip())
+    if key == "workload":
+        return data | {"workload": {"trace": value}}
+    if head == "workload" and isinstance(data.get("workload"), str):
+        data = data | {"workload": {"trace": data["workload"]}}
+    if head in BASES and rest == "kind":
+        return data | {head: _with_kind(data.get(head), value, BASES[head])}
+    if text.strip():
+        return replace_key(data, key, value, None)
+    above, _, last = key.rpartition(".")
+    part = plain_value_at(data, above)
+    left = {name: item for name, item in part.items() if name != last} if isinstance(part, dict) else part
+    return data if left == part else replace_key(data, above, left, None) if above else left
+
+
+def _with_kind(part: Any, kind: Any, base: type[Component]) -> Any:
+    """A part with another kind, and those of its parameters that the new kind has too; a word where it has none."""
+    member = discover(base).get(kind) if isinstance(kind, str) else None
+    fields, known = member.model_fields if member else {}, part if isinstance(part, dict) else {}
+    kept = {name: value for name, value in known.items() if name != "kind" and name in fields}
+    if "density" in fields.keys() - kept.keys() and fields["density"].is_required():
+        kept = {"density": _FIRST_DENSITY} | kept
+    return {"kind": kind, **kept} if kept else kind
+
+
+def _change_in_place(text: str, key: str, wanted: Any) -> str:
+    """The text with the scalar at the key replaced; empty where that does not give the data that is wanted."""
+    value, node = plain_value_at(wanted, key), yaml.compose(text, Loader=yaml.SafeLoader)
+    for part in key.split("."):
+        pairs = node.value if isinstance(node, yaml.MappingNode) else []
+        node = next((inner for name, inner in pairs if name.value == part), None)
+    if not isinstance(node, yaml.ScalarNode) or value is None or isinstance(value, dict | list):
+        return ""
+    written = yaml.safe_dump(value, allow_unicode=True, default_flow_style=True, width=10**6)
+    written = written.removesuffix("\n").removesuffix("...").strip()
+    changed = text[: node.start_mark.index] + written + text[node.end_mark.index :]
+    try:
+        return changed if parse_document(changed, PLACE).data == wanted else ""
+    except InputError:
+        return ""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -12,17 +13,16 @@ from markupsafe import Markup, escape
 
 from simulator.models.timeline import TERM_LABELS, Span, merge_intervals
 from simulator.prediction.result import RunResult
-from simulator.records import Record
 from simulator.reporting.answers.compared import RunDifferences
-from simulator.reporting.page.drawings import choose_ticks, draw_term_bars, lane, rectangle, time_axis
+from simulator.reporting.page.drawings import draw_lanes, draw_term_bars, lane, rectangle
 from simulator.reporting.page.pages.run_page import LINKS, bars_of, terms_table
 from simulator.reporting.page.theme import make_environment
 from simulator.reporting.wording.blocks import Table, columns, describe
 from simulator.reporting.wording.comparison import fact_lines, shorten
-from simulator.reporting.wording.runs import decisive_table, describe_memory, first_facts
+from simulator.reporting.wording.runs import decisive_table, describe_memory, first_facts, run_facts
 from simulator.reporting.wording.values import format_value
 from simulator.serving.forms import show_value
-from simulator.units import count_of, join_words, show_bandwidth, show_bytes, show_time
+from simulator.units import join_words, show_bandwidth, show_time
 
 _FINEST = 1 / 1500
 """Gaps below this share of the width are not drawn."""
@@ -34,8 +34,7 @@ def draw_timeline(runs: Sequence[tuple[str, Sequence[Span]]]) -> Markup:
     The page needs the style sheets `theme.css` and `drawings.css` of reports.
     """
     longest = max([1e-12, *(span.end for _, spans in runs for span in spans)])
-    lanes = Markup("").join(lane for name, spans in runs for lane in _lanes(name, spans, longest))
-    return Markup('<div class="drawing">{}{}</div>').format(lanes, time_axis(choose_ticks(longest), longest))
+    return draw_lanes((lane for name, spans in runs for lane in _lanes(name, spans, longest)), longest)
 
 
 def _lanes(name: str, spans: Sequence[Span], longest: float) -> Iterable[Markup]:
@@ -113,7 +112,7 @@ def render_answer(result: RunResult, spans: Sequence[Sequence[Span]], final: boo
         terms=terms_table(result),
         bars=draw_term_bars(bars),
         timeline=draw_timeline([(bar.name, made) for bar, made in zip(bars, spans, strict=False)]),
-        sent=_describe_traffic(result),
+        sent=[f"{name}: {text}" for name, text in run_facts(result) if name in ("traffic", "density")],
         links=Table.of("Busiest links", LINKS, result.links or []),
         worth=decisive_table(result.comparison),
         memory=describe_memory(result.memory) if result.memory is not None else "",
@@ -136,75 +135,33 @@ def render_difference(found: RunDifferences) -> str:
     return render("difference", found=found, facts=fact_lines(found), tables=tables)
 
 
-class Nearby(Record):
-    """The values that are tried: bandwidths in bytes per second and numbers of nodes, both ascending."""
-
-    bandwidths: tuple[float, ...]
-    nodes: tuple[int, ...]
-    here: tuple[float, int]
-
-
-class Cell(Record):
-    """One point: how many times faster the method is than the fastest dense run, and the verdict.
-
-    `speed_up`: None where one of them cannot run. `time`, `other`: seconds of an iteration.
-    """
-
-    bandwidth: float
-    nodes: int
-    speed_up: float | None
-    verdict: str = ""
-    time: float = 0.0
-    other: float = 0.0
-    rival: str = ""
+MapPlace = tuple[int, float]
+"""Nodes and bandwidth."""
+MapCell = Mapping[str, str]
+"""A cell of the map: its text, title and classes."""
+REFUSED: MapCell = {"text": "–", "title": "cannot run here", "class": "refused"}
+_WAITS: MapCell = {"text": "", "title": "", "class": "waits"}
 
 
-def render_map(made: tuple[Nearby, Sequence[Cell]] | None, reason: str) -> str:
-    """The map around the scenario so far; without one, the reason."""
-    if made is None:
-        return render("map", grid=None, reason=reason)
-    grid, cells = made
-    known = {(cell.nodes, cell.bandwidth): cell for cell in cells}
-    rows = {
-        nodes: [_describe_cell(known.get((nodes, rate)), (rate, nodes) == grid.here) for rate in grid.bandwidths]
-        for nodes in reversed(grid.nodes)
+def render_map(
+    bandwidths: Sequence[float], nodes: Sequence[int], cells: Mapping[MapPlace, MapCell], here: MapPlace
+) -> str:
+    """The map so far, the most nodes on top; the scenario is `here`."""
+    rows = [[(count, rate) for rate in bandwidths] for count in reversed(nodes)]
+    drawn = [(row[0][0], [{**cells.get(place, _WAITS), "here": place == here} for place in row]) for row in rows]
+    return render("map", heads=[*map(show_bandwidth, bandwidths)], rows=drawn)
+
+
+def describe_cell(time: float, other: float, verdict: str, rival: str) -> MapCell:
+    """How many times faster the method is than the fastest dense run, by the seconds of an iteration."""
+    speed_up = other / time
+    ratio, side = max(speed_up, 1 / speed_up), "faster" if speed_up >= 1 else "slower"
+    words = {"undecided": ", not decided", "alike": ", no difference"}.get(verdict, "")
+    return {
+        "text": f"{speed_up:.2f}" if speed_up < 9.995 else f"{speed_up:.0f}",
+        "title": f"{ratio:.2f} times {side}: {show_time(time)}, {rival}: {show_time(other)}{words}",
+        "class": f"{side} shade-{sum(ratio >= step for step in _STEPS)}{' undecided' if words else ''}",
     }
-    return render("map", grid=grid, rows=rows.items(), heads=map(show_bandwidth, grid.bandwidths))
-
-
-def _describe_cell(cell: Cell | None, here: bool) -> dict[str, str]:
-    mark = " here" if here else ""
-    if cell is None:
-        return {"text": "", "title": "", "class": f"waits{mark}"}
-    if cell.speed_up is None:
-        return {"text": "–", "title": "cannot run here", "class": f"refused{mark}"}
-    ratio = max(cell.speed_up, 1 / cell.speed_up)
-    shade = sum(ratio >= step for step in _STEPS)
-    side = "faster" if cell.speed_up >= 1 else "slower"
-    text = f"{cell.speed_up:.2f}" if cell.speed_up < 9.995 else f"{cell.speed_up:.0f}"
-    words = {"undecided": "not decided", "alike": "no difference"}.get(cell.verdict, "")
-    title = f"{ratio:.2f} times {side}: {show_time(cell.time)}, {cell.rival}: {show_time(cell.other)}"
-    mark += " undecided" if words else ""
-    return {"text": text, "title": f"{title}{', ' + words if words else ''}", "class": f"{side} shade-{shade}{mark}"}
-
-
-def _describe_traffic(result: RunResult) -> str:
-    traffic, density = result.traffic, result.density
-    link = traffic.busiest_link
-    text = (
-        f"{show_bytes(traffic.sent_per_worker)} sent per worker and iteration, "
-        f"{show_bytes(traffic.total)} by all; busiest link {link.name}: {show_bytes(link.nbytes)}, "
-        f"{100 * link.utilisation:.0f} % busy."
-    )
-    if density.target < 1:
-        target, selected, aggregated = (
-            f"{100 * share:.4g} %" for share in (density.target, density.selected, density.aggregated)
-        )
-        workers = count_of(result.workers, "worker")
-        text += (
-            f" A worker selects {selected} of the elements ({target} asked); the sum over {workers} has {aggregated}."
-        )
-    return text
 
 
 def mark_code(text: str) -> Markup:
@@ -213,13 +170,7 @@ def mark_code(text: str) -> Markup:
     >>> mark_code("use `a < b`")
     Markup('use <code>a &lt; b</code>')
     """
-    parts = text.split("`")
-    whole = len(parts) % 2 == 1
-    made = (
-        Markup("<code>{}</code>").format(part) if whole and place % 2 else escape(part)
-        for place, part in enumerate(parts)
-    )
-    return Markup("" if whole else "`").join(made)
+    return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(escape(text))))
 
 
 @cache

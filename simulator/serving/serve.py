@@ -7,6 +7,7 @@ import errno
 import os
 import socket
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 from simulator.errors import InputError, Problem
@@ -23,7 +24,12 @@ def serve(place: str, port: int, announce: Callable[[str], None]) -> None:
 
     Raises InputError where the extra `serve` is absent, the scenario cannot be read or the port is taken.
     """
-    _require_extra()
+    try:
+        for module in ("starlette", "uvicorn"):
+            import_module(module)
+    except ImportError as error:
+        hint = "pip install 'sparsim[serve]'"
+        raise InputError(Problem("sparsim serve", "the extra `serve`", f"no {error.name}", hint)) from None
     found = named_file(place, "scenarios")
     text, allowed = read_text(found), named_files(read_document(found), found.parent)
     with _open_port(port) as listening:
@@ -60,16 +66,6 @@ async def _serve(
         await uvicorn.Server(config).serve(sockets=[listening])
     finally:
         calculators.close()
-
-
-def _require_extra() -> None:
-    try:
-        import starlette
-        import uvicorn
-    except ImportError as error:
-        hint = "pip install 'sparsim[serve]'"
-        raise InputError(Problem("sparsim serve", "the extra `serve`", f"no {error.name}", hint)) from None
-    del starlette, uvicorn
 
 
 def _open_port(port: int) -> socket.socket:

@@ -48,7 +48,7 @@ class Asking:
     another takes."""
 
     def __init__(self, monkeypatch):
-        self.monkeypatch, self.calculators, self.said = monkeypatch, Calculators(TEXT, {}, limit_s=math.inf), {}
+        self.monkeypatch, self.calculators, self.said = monkeypatch, Calculators(TEXT, {}, limit_s=1e3), {}
 
     async def begin(self, page):
         """The task of a page that asks."""
@@ -98,7 +98,7 @@ def test_a_process_that_is_slow_to_start_answers_the_question_that_is_asked(aski
         asking.calculators._limit_s = 0.01
         await asking.calculators.wait()
         await (await asking.begin("early"))
-        processes, asking.calculators._limit_s = asking.calculators._processes, math.inf
+        processes, asking.calculators._limit_s = asking.calculators._processes, 1e3
         assert asking.said["early"] == ["failed"]
         assert not any(process.far.poll() or process.ended for process in processes)
         for process in processes:

@@ -6,8 +6,10 @@ from long_examples import few_first
 from places import ROOT
 
 from simulator.errors import InputError
+from simulator.files import as_yaml
 from simulator.loading.documents import parse_document
 from simulator.loading.finding import find_file, find_in_folder, known_names, only_shipped_files
+from simulator.loading.replacing import replace_key
 from simulator.scenario.reading import parse_scenario, scenario_of
 from simulator.serving.answering import AnswerService
 from simulator.serving.confinement import named_files, refuse_paths
@@ -56,19 +58,31 @@ def test_paths_are_refused_in_every_place_that_takes_a_name(folder, path, key):
         "cluster: {network: {nccl: {tuner: secret.csv}}}",
         "workload: {config: sub, sequence: 8, batch_size: 1}",
         "versus: {workload.gradients: /etc}",
-        "versus: {cluster.gpu: ./secret.yaml}",
         "versus: {workload.gradients: sub}",
         "versus: {workload.layers: layers.csv}",
-        "workload: {model: config.json}",
-        "workload: {model: sub/config}",
-        "workload: {model: model.py:make}",
-        "cluster: {other_gpus: [{nodes: [0], gpu: ../secret.yaml, factor: 1}]}",
     ],
 )
-def test_other_keys_that_name_files_are_refused(folder, text):
+def test_keys_that_name_files_are_refused(folder, text):
     document = parse_scenario(text, "scenario")
     with pytest.raises(InputError, match="a file or folder: this page reads no files"):
         refuse_paths(document, {})
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("versus", {"cluster.gpu": "./secret.yaml"}),
+        ("workload", {"model": "config.json", "batch_size": 1}),
+        ("workload", {"model": "sub/config", "batch_size": 1}),
+        ("workload", {"model": "model.py:make", "batch_size": 1}),
+        ("cluster.other_gpus", [{"nodes": [0], "gpu": "../secret.yaml", "factor": 1}]),
+    ],
+)
+def test_names_inside_of_other_parts_find_no_file_either(folder, key, value):
+    text = as_yaml(replace_key(parse_scenario(TEXT, "scenario").data, key, value, None))
+    (problem,) = answer(text)[-1]["problems"]
+    assert "expected a kind of model" in problem["text"] or "files of this machine are not read here" in problem["text"]
+    assert "hidden words" not in problem["text"]
 
 
 def test_texts_for_people_may_look_like_paths():

@@ -6,14 +6,13 @@ from places import ROOT
 from simulator.errors import InputError
 from simulator.scenario.reading import parse_scenario
 from simulator.serving.answering import AnswerService
-from simulator.serving.editing import change_text, rename
-from simulator.serving.forms import BASES
+from simulator.serving.forms import change_text, rename
 
 TEXT = (ROOT / "scenarios" / "quickstart.yaml").read_text()
 
 
 def change(*changes, text=TEXT):
-    return change_text(text, list(changes), BASES)
+    return change_text(text, list(changes))
 
 
 def data(text):

@@ -188,7 +188,7 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "\n".join(
         (TEXT.replace("nodes: 8", "nodes: 1000000000"), "at most 131072"),
         (TEXT.replace("nodes: 8", "nodes: 131072"), "at most 131072 workers"),
         (TEXT.replace("nodes: 8", "nodes: -1"), "at least 1"),
-        (TEXT.replace("gpus/rtx2080ti", "../../etc/passwd"), "a file or folder"),
+        (TEXT.replace("gpus/rtx2080ti", "../../etc/passwd"), "files of this machine are not read here"),
         (TEXT.replace("kind: topk", "kind: '<img src=x onerror=alert(1)>'"), "a kind of sparsifier"),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -59,39 +58,37 @@ class LinkUtilisation(Figure, kind="link_utilisation"):
 
     def compose(self, data: pd.DataFrame) -> Panels:
         """Each link as a row of periods; the stronger the colour, the larger the share of its capacity."""
-        end, names, rows = float(data["end_s"].max()), [], []
+        end, names, parts = float(data["end_s"].max()), [], []
         for place, (link, mine) in enumerate(data.groupby("link", sort=False)):
             alike = int(mine["alike"].iloc[0])
             more = f" and {alike - 1} alike" if alike > 1 else ""
             names.append(f"{link}{more}, {format_share(_carried(mine) / end if end else 0.0)} busy")
-            rows += [(place, *period) for period in _periods(mine) if period[2] > 0]
+            parts.append(_thin_periods(mine).assign(y=float(place)))
+        rows = pd.concat(parts).query("utilisation > 0")
         told = [
             [f"{show_time(start)} to {show_time(stop)}: {format_share(used)} busy, {show_bandwidth(rate)}"]
-            for _, start, stop, used, rate in rows
+            for start, stop, used, rate in rows[["start_s", "end_s", "utilisation", "bytes_per_s"]].to_numpy().tolist()
         ]
-        y, starts, ends, used, _ = np.array(rows).reshape(-1, 5).T.tolist()
-        middles, widths = np.add(starts, ends) / 2, np.subtract(ends, starts)
-        shade: Any = {"colour": BLUE, "strengths": used, "said": SAID, "told": told}
-        boxes = Boxes("", middles.tolist(), y, widths.tolist(), [0.84] * len(y), **shade)
+        middles, widths = (rows["start_s"] + rows["end_s"]) / 2, rows["end_s"] - rows["start_s"]
+        shade: Any = {"colour": BLUE, "strengths": rows["utilisation"].tolist(), "said": SAID, "told": told}
+        boxes = Boxes("", middles.tolist(), rows["y"].tolist(), widths.tolist(), [0.84] * len(rows), **shade)
         x = PanelAxis("time since the first iteration began", "time", low=0, high=end)
         lanes = PanelAxis("", names=names, letters=11 if len(names) <= _MANY else 10)
         return Panels([Panel(x, lanes, [boxes], "the stronger the colour, the larger the share of its capacity")])
 
 
-def _periods(rows: pd.DataFrame) -> Iterator[tuple[float, float, float, float]]:
-    """Start, end, utilisation and bytes per second of each period, of many as means over equal ones."""
-    columns = rows[["start_s", "end_s", "utilisation", "bytes_per_s"]].to_numpy(dtype=float)
-    if len(columns) <= _PERIODS:
-        yield from columns.tolist()
-        return
-    starts, ends, *values = columns.T
+def _thin_periods(rows: pd.DataFrame) -> pd.DataFrame:
+    """The periods of a link; of many, means over equal ones."""
+    if len(rows) <= _PERIODS:
+        return rows
+    starts, ends = rows["start_s"].to_numpy(), rows["end_s"].to_numpy()
     edges = np.linspace(starts[0], ends[-1], _PERIODS + 1)
-    means = []
-    for value in values:
+    made = pd.DataFrame({"start_s": edges[:-1], "end_s": edges[1:]})
+    for name in ("utilisation", "bytes_per_s"):
         # What has been carried up to each edge; its slope is the mean.
-        carried = np.concatenate([[0.0], np.cumsum(value * (ends - starts))])
-        means.append(np.diff(np.interp(edges, np.append(starts, ends[-1]), carried)) / np.diff(edges))
-    yield from zip(edges[:-1].tolist(), edges[1:].tolist(), means[0].tolist(), means[1].tolist(), strict=True)
+        carried = np.append(0.0, np.cumsum(rows[name].to_numpy() * (ends - starts)))
+        made[name] = np.diff(np.interp(edges, np.append(starts, ends[-1]), carried)) / np.diff(edges)
+    return made
 
 
 def _carried(rows: pd.DataFrame) -> float:

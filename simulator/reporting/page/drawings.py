@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from markupsafe import Markup
 
+from simulator.answers import Interval
 from simulator.models.timeline import TERM_LABELS, TERMS
 from simulator.records import Record
 from simulator.reporting.figures.style.panels import Boxes, Panel
@@ -55,8 +56,8 @@ def shade(share: float) -> str:
     return f"amount-{min(AMOUNTS - 1, int(AMOUNTS * max(0.0, share)))}"
 
 
-def choose_ticks(high: float, most: int = 5) -> list[float]:
-    """At most so many ticks from 0 to at most `high`, in steps of 1, 2 or 5 times a power of ten; at least two.
+def choose_ticks(high: float) -> list[float]:
+    """At most five ticks from 0 to at most `high`, in steps of 1, 2 or 5 times a power of ten; at least two.
 
     >>> choose_ticks(0.45), choose_ticks(1.0)
     ([0.0, 0.1, 0.2, 0.3, 0.4], [0.0, 0.5, 1.0])
@@ -64,21 +65,19 @@ def choose_ticks(high: float, most: int = 5) -> list[float]:
     if not (math.isfinite(high) and high > 0):
         return [0.0]
     power = 10.0 ** math.floor(math.log10(high) - 1)
-    step = next(item * power for item in (1, 2, 5, 10, 20, 50, 100) if high / (item * power) < most - 1e-9)
+    step = next(item * power for item in (1, 2, 5, 10, 20, 50, 100) if high / (item * power) < 5 - 1e-9)
     return [float(f"{number * step:.12g}") for number in range(int(high / step + 1e-9) + 1)]
 
 
-def time_axis(ticks: Sequence[float], high: float) -> Markup:
-    """The axis below lanes: times from 0 to `high`."""
-    texts = Markup("").join(
-        _TEXT.format(percent(tick / high), 14, _anchor(tick / high), "", show_time(float(f"{tick:.6g}")))
-        for tick in ticks
-    )
-    return Markup('<svg class="axis" aria-hidden="true">{}</svg>').format(texts)
-
-
-def _anchor(share: float) -> str:
-    return "start" if share < 0.05 else "end" if share > 0.95 else "middle"
+def draw_lanes(lanes: Iterable[Markup], high: float, *below: Markup) -> Markup:
+    """Lanes on one scale from 0 to `high` seconds, their axis, and what stands below it."""
+    texts = []
+    for tick in choose_ticks(high):
+        share = tick / high
+        side = "start" if share < 0.05 else "end" if share > 0.95 else "middle"
+        texts.append(_TEXT.format(percent(share), 14, side, "", show_time(float(f"{tick:.6g}"))))
+    axis = Markup('<svg class="axis" aria-hidden="true">{}</svg>').format(Markup("").join(texts))
+    return Markup('<div class="drawing">{}</div>').format(Markup("").join([*lanes, axis, *below]))
 
 
 def legend(entries: Iterable[tuple[Markup, str]]) -> Markup:
@@ -106,11 +105,11 @@ _INTERVAL_KEY = Markup('<line class="interval" x1="0" x2="100%" y1="6" y2="6"/>'
 
 
 class Bar(Record):
-    """An iteration: its name, seconds of each term (keys of `terms.TERMS`), and its 90 % interval where known."""
+    """An iteration: its name, seconds of each term, and its 90 % interval; without width where none is known."""
 
     name: str
     terms: Mapping[str, float]
-    interval: tuple[float, float] | None = None
+    interval: Interval = (0.0, 0.0)
 
     @property
     def time(self) -> float:
@@ -118,28 +117,20 @@ class Bar(Record):
         return sum(self.terms.values())
 
 
-def known_interval(ends: Sequence[float] | None) -> tuple[float, float] | None:
-    """The ends of an interval; None where they are the same, which is how results say that none is known."""
-    return (float(ends[0]), float(ends[1])) if ends is not None and ends[1] > ends[0] else None
-
-
 def draw_term_bars(bars: Sequence[Bar]) -> Markup:
     """One bar for each iteration on one scale, the first on top, with its interval below it and a legend.
 
     The page needs `assets/theme.css` and `assets/drawings.css`.
     """
-    ends = [max(bar.time, bar.interval[1] if bar.interval else 0.0) for bar in bars]
-    high = 1.01 * max([*ends, 1e-12])
-    ticks = choose_ticks(high)
-    lanes = Markup("").join(_bar_lane(bar, high, ticks) for bar in bars)
+    high = 1.01 * max([1e-12, *(end for bar in bars for end in (bar.time, *bar.interval))])
     shown = [term for term in TERMS if any(bar.terms.get(term) for bar in bars)]
     entries = [(key(f"term-{term}"), TERM_LABELS[term]) for term in shown]
-    entries += [(_INTERVAL_KEY, "90 % interval")] * any(bar.interval for bar in bars)
-    return Markup('<div class="drawing">{}{}{}</div>').format(lanes, time_axis(ticks, high), legend(entries))
+    entries += [(_INTERVAL_KEY, "90 % interval")] * any(low < top for low, top in (bar.interval for bar in bars))
+    return draw_lanes((_bar_lane(bar, high) for bar in bars), high, legend(entries))
 
 
-def _bar_lane(bar: Bar, high: float, ticks: Sequence[float]) -> Markup:
-    parts, said, at, whole = [Markup("").join(_GRID.format(percent(tick / high)) for tick in ticks)], [], 0.0, bar.time
+def _bar_lane(bar: Bar, high: float) -> Markup:
+    parts, said, at, whole = [_GRID.format(percent(tick / high)) for tick in choose_ticks(high)], [], 0.0, bar.time
     for term in TERMS:
         seconds = bar.terms.get(term, 0.0)
         if seconds:
@@ -148,11 +139,13 @@ def _bar_lane(bar: Bar, high: float, ticks: Sequence[float]) -> Markup:
             said.append(f"{TERM_LABELS[term]} {show_time(seconds)}")
         at += seconds
     value = show_time(whole)
-    if bar.interval:
-        words = " to ".join(map(show_time, bar.interval))
+    low, top = bar.interval
+    if low < top:
+        words = f"{show_time(low)} to {show_time(top)}"
         value += f" (90 % interval {words})"
-        low, top = (percent(end / high) for end in bar.interval)
-        parts.append(_INTERVAL.format(title=f"90 % interval: {words}", low=low, high=top))
+        parts.append(
+            _INTERVAL.format(title=f"90 % interval: {words}", low=percent(low / high), high=percent(top / high))
+        )
     return lane(bar.name, value, parts, "terms", f"{bar.name}: {', '.join(said) or 'no time'}")
 
 
@@ -165,10 +158,9 @@ def link_strips(panel: Panel, boxes: Boxes) -> Markup:
     for x, y, width, used, (said,) in zip(boxes.x, boxes.y, boxes.width, boxes.strengths, boxes.told, strict=True):
         lanes[int(y)].append(rectangle(shade(used), (x - width / 2) / end, width / end, said))
     names = (name.rpartition(", ") for name in panel.y.names)
-    drawn = Markup("").join(lane(name, busy, parts) for (name, _, busy), parts in zip(names, lanes, strict=True))
-    words = f"{panel.x.label}; {panel.title}:"
-    axis, legend = time_axis(choose_ticks(end), end), amount_legend("little", "all of it")
-    return Markup('<div class="drawing">{}{}<p class="of">{}</p>{}</div>').format(drawn, axis, words, legend)
+    drawn = (lane(name, busy, parts) for (name, _, busy), parts in zip(names, lanes, strict=True))
+    words = Markup('<p class="of">{}</p>').format(f"{panel.x.label}; {panel.title}:")
+    return draw_lanes(drawn, end, words, amount_legend("little", "all of it"))
 
 
 _CELL = Markup('<rect class="{}" x="{}" y="{}" width="{}" height="1"><title>{}</title></rect>')

@@ -10,13 +10,9 @@ from typing import Any
 
 import jinja2
 
-from simulator.reporting.figures.style.panels import BLACK, BLUE, GREEN, GREY, OLIVE, ORANGE, PURPLE, RED, SKY, tint
+from simulator.reporting.figures.style.panels import tint
 
 ASSETS = files("simulator.reporting.page") / "assets"
-_NAMES = {
-    BLACK: "black", ORANGE: "orange", SKY: "sky", GREEN: "green", BLUE: "blue", RED: "red", PURPLE: "purple",
-    OLIVE: "olive", GREY: "grey",
-}  # fmt: skip
 _DARK = "prefers-color-scheme: dark"
 
 
@@ -26,7 +22,11 @@ def css_colour(colour: str) -> str:
     >>> css_colour("#0072B2")
     'var(--series-blue)'
     """
-    return f"var(--series-{_NAMES[colour]})"
+    return f"var(--{_name_of(colour)})"
+
+
+def _name_of(colour: str) -> str:
+    return next(name for name, value in read_theme()[0].items() if name.startswith("series-") and value == colour)
 
 
 @cache
@@ -43,7 +43,7 @@ def ink_on(colour: str, strength: float) -> str:
     >>> ink_on("#0072B2", 0.0), ink_on("#0072B2", 1.0)
     ('light-dark(#000000, #FFFFFF)', 'light-dark(#FFFFFF, #000000)')
     """
-    inks = [tint(mode[f"series-{_NAMES[colour]}"], strength, mode["background"])[1].upper() for mode in read_theme()]
+    inks = [tint(mode[_name_of(colour)], strength, mode["background"])[1].upper() for mode in read_theme()]
     return f"light-dark({', '.join(inks)})"
 
 

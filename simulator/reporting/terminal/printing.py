@@ -13,6 +13,7 @@ from rich.console import Console, JustifyMethod
 from rich.padding import Padding
 from rich.text import Text as Line
 
+from simulator.records import replace
 from simulator.reporting.wording.blocks import BarColumn, Block, Column, Table, Text
 from simulator.reporting.wording.values import LEFT, format_value
 
@@ -79,9 +80,8 @@ def _print_table(table: Table, console: Console) -> None:
         ]  # fmt: skip
         rows.append(cells)
         above = row
-    heads, kinds = [column.label for _, column in columns], [column.kind for _, column in columns]
-    looks: Any = {"styles": table.styles, "listing": table.listing, "dim": table.dim}
-    print_rows(heads, kinds, rows, console, title=table.title + cut, **looks)
+    shown_columns = [column for _, column in columns]
+    print_rows(replace(table, title=table.title + cut, columns=shown_columns, rows=rows), console)
     for place, column in enumerate(table.columns):
         if column.key == _COMMAND:
             commands = dict.fromkeys(row[place] for row in shown if row[place])
@@ -96,33 +96,25 @@ def _scale(column: Column, shares: Sequence[float | None], console: Console) -> 
     return min(column.longest, int((console.width - column.beside) / largest))
 
 
-def print_rows(
-    heads: Sequence[str],
-    kinds: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    console: Console,
-    *,
-    title: str = "",
-    styles: Mapping[int, str] = _PLAIN,
-    dim: int | None = None,
-    listing: bool = False,
-) -> None:
-    """Rows of plain text in the width of the console, without broken words; some rows in styles, one column dim.
+def print_rows(table: Table, console: Console) -> None:
+    """A table of plain text in the width of the console, without broken words.
 
     Columns of text wrap between words, the widest first; columns of numbers only where that is not enough. Where not
     even the longest words fit next to each other, each row becomes a block of lines, a heading and a value in each; in
     a `listing`, words of the widest columns are broken.
     """
-    widths = fit_columns(heads, kinds, rows, console.width, listing)
+    widths = fit_columns(table, console.width)
     if widths is None:
-        _print_rows_as_blocks(title, heads, rows, console)
+        _print_rows_as_blocks(table, console)
         return
-    sides: list[JustifyMethod] = ["left" if kind in LEFT else "right" for kind in kinds]
-    if title:
-        _print_lines([[title]], ["left"], [sum(widths) + _GAP * (len(widths) - 1)], console, styles={0: "bold"})
+    sides: list[JustifyMethod] = ["left" if column.kind in LEFT else "right" for column in table.columns]
+    if table.title:
+        whole = sum(widths) + _GAP * (len(widths) - 1)
+        _print_lines([[table.title]], ["left"], [whole], console, styles={0: "bold"})
+    heads = [column.label for column in table.columns]
     if any(heads):
         _print_lines([heads], sides, widths, console, styles={0: "bold"}, order=-1)
-    _print_lines(rows, sides, widths, console, styles=styles, dim=dim)
+    _print_lines(table.rows, sides, widths, console, styles=table.styles, dim=table.dim)
 
 
 def _print_lines(
@@ -151,13 +143,13 @@ def _print_lines(
                 console.print(Line(gap).join(styled), soft_wrap=True)
 
 
-def _print_rows_as_blocks(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], console: Console) -> None:
+def _print_rows_as_blocks(table: Table, console: Console) -> None:
     """The title, or else the heading of the first column; then each row as a block: its first cell, and below it lines
     of a heading and a value."""
-    if above := title or heads[0]:
+    heads = [" ".join(column.label.split()) for column in table.columns]
+    if above := table.title or table.columns[0].label:
         _print_text(Text(above, "title"), console)
-    heads = [" ".join(head.split()) for head in heads]
-    for first, *cells in rows:
+    for first, *cells in table.rows:
         _print_text(Text(first, "" if above else "title"), console)
         facts = [
             (f"  {head}" if above else head, cell) for head, cell in zip(heads[1:], cells, strict=True) if cell.strip()
@@ -168,26 +160,19 @@ def _print_rows_as_blocks(title: str, heads: Sequence[str], rows: Sequence[Seque
         _print_lines(facts, ("left", "left"), (label, min(value, room)), console, dim=0)
 
 
-def fit_columns(
-    heads: Sequence[str], kinds: Sequence[str], rows: Sequence[Sequence[str]], available: int, listing: bool = False
-) -> list[int] | None:
-    """Widths of the columns with which rows fit; None where whole words do not fit and it is no `listing`.
+def fit_columns(table: Table, available: int) -> list[int] | None:
+    """Widths of the columns with which rows of text fit; None where whole words do not fit and it is no `listing`.
 
     From the widths of whole cells, one character after the other is taken from the column where that adds the fewest
     lines to the table, of several the widest one.
     """
-    texts = [[head, *cells] for head, *cells in zip(heads, *rows, strict=True)]
+    listing, least = table.listing, list[int]()
+    texts = [[column.label, *(row[place] for row in table.rows)] for place, column in enumerate(table.columns)]
     widths = [max((_width(line) for text in cells for line in text.splitlines()), default=0) for cells in texts]
-    words = [max((_longest_word(text) for text in cells), default=0) for cells in texts]
-    least = [
-        whole if kind == "unbroken" else min(whole, max(1, word))
-        for kind, whole, word in zip(kinds, widths, words, strict=True)
-    ]
-    if not listing:  # a number stays beside its unit
-        values = [max(map(_width, cells), default=0) for cells in zip(*rows, strict=True)] or least
-        least = [
-            each if kind in LEFT else max(each, value) for kind, each, value in zip(kinds, least, values, strict=True)
-        ]
+    for column, cells, whole in zip(table.columns, texts, widths, strict=True):
+        words = whole if column.kind == "unbroken" else min(whole, max(1, *map(_longest_word, cells)))
+        beside_unit = [] if listing or column.kind in LEFT else map(_width, cells[1:])
+        least.append(max([words, *beside_unit]))
     room = available - _GAP * (len(widths) - 1)
     letters = [max((_width(each) for text in cells for each in text), default=1) for cells in texts] if listing else []
     while sum(least) > room:

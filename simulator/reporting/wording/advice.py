@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from simulator.records import astuple
 from simulator.reporting.answers.advised import Availability, LookedAt, MethodAdvice, RankedRow
 from simulator.reporting.wording.blocks import Block, Table, Text, columns, texts
 from simulator.reporting.wording.explanation import sensitivity_blocks
@@ -74,17 +75,20 @@ def _ranking(advice: MethodAdvice) -> Table:
 
 def _ranked_cells(row: RankedRow, target: bool) -> tuple[Any, ...]:
     times = (row.time_to_target, row.iteration_time) if target else (row.iteration_time,)
-    against = compare_with_dense(row.speed_up_over_dense, row.speed_up_over_dense_interval, row.probability)
+    against = _against_dense(row)
     yours = row.speed_up_over_yours
     name = row.method + ("" if row.overrides else " (yours)")
     place = f"{row.schedule}, {row.topology}"
     return (name, place, *times, *against, row.risk, None if yours is None else f"{yours:.2f} x")
 
 
-def compare_with_dense(
-    ratio: float | None, interval: Sequence[float] | None, probability: float | None
-) -> tuple[str, str]:
-    """How many times faster than dense, with the 90 % interval, and the probability in at most five characters."""
+def _against_dense(row: RankedRow, offered: bool = False) -> tuple[str, str]:
+    """How many times faster than dense, of all or of what is offered, with the 90 % interval; the probability in at
+    most five characters."""
+    ratio, interval, probability = row.speed_up_over_dense, row.speed_up_over_dense_interval, row.probability
+    if offered:
+        group = row.against_offered_dense
+        ratio, interval, probability = astuple(group) if group is not None else (None, None, None)
     against = "-" if ratio is None else f"{ratio:.2f}"
     if probability is None:
         return against, "-"
@@ -166,27 +170,14 @@ def _rows(advice: MethodAdvice) -> Table:
     listed = {row.method for row in shown}
     others = [row for row in others if row.method not in listed]
     more = _with_yours(others[: _ROWS - 1 - len(shown)], advice.yours, offered=False)
-    rows: list[tuple[Any, ...]] = []
-    styles: dict[int, str] = {}
-    for group in (shown, more):
-        for row in group:
-            yours = "yours: " if not row.overrides else ""
-            if yours or row.method == "dense":
-                styles[len(rows)] = "bold" if row.method == "dense" else "italic"
-            schedule, seconds = row.schedule.partition(" in ")[0], row.time_to_target if target else row.iteration_time
-            name = f"{yours}{row.method} ({schedule}, {row.topology})"
-            rows.append((name, seconds, *_against_dense(row, group is shown), _short_place(row.availability)))
+    rows, styles = list[tuple[Any, ...]](), dict[int, str]()
+    for row in (*shown, *more):
+        if row.method == "dense" or not row.overrides:
+            styles[len(rows)] = "bold" if row.method == "dense" else "italic"
+        seconds = row.time_to_target if target else row.iteration_time
+        name = f"{'' if row.overrides else 'yours: '}{row.method} ({row.schedule.partition(' in ')[0]}, {row.topology})"
+        rows.append((name, seconds, *_against_dense(row, row in shown), _short_place(row.availability)))
     return Table("", heads, rows, styles=styles)
-
-
-def _against_dense(row: RankedRow, offered: bool) -> tuple[str, str]:
-    """How much faster a row is than dense, of what is offered or of all, and how surely."""
-    if not offered:
-        return compare_with_dense(row.speed_up_over_dense, row.speed_up_over_dense_interval, row.probability)
-    against = row.against_offered_dense
-    if against is None:
-        return compare_with_dense(None, None, None)
-    return compare_with_dense(against.speed_up, against.speed_up_interval, against.probability)
 
 
 def _best_of_each(rows: Iterable[RankedRow]) -> list[RankedRow]:

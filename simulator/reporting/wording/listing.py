@@ -130,16 +130,15 @@ def workload_blocks(document: Mapping[str, Any]) -> Iterator[Block]:
     yield Text(document["name"], "title")
     yield Table.facts(_facts(document))
     yield ""
-    timed = document["forward_s"] is not None
-    heads = (*columns("words", "part"), *columns("figure", "tensors"), *columns("count", "parameters"))
-    heads += (*columns("figure", "operations"), *columns("time", *(("forward", "backward") if timed else ())))
+    heads = (*columns("words", name="part"), *columns("figure", "tensors"), *columns("count", "parameters"))
+    heads += columns("figure", flops="operations")
+    if document["forward_s"] is not None:
+        heads += columns("time", forward_s="forward", backward_s="backward")
     rows = []
     for row in document["groups"]:
         name = row["name"] if row["blocks"] == 1 else f"{row['name']} ({row['blocks']} alike)"
-        flops = None if row["flops"] is None else _flop(row["flops"])
-        times = (row["forward_s"], row["backward_s"]) if timed else ()
-        rows.append((name, row["tensors"], row["parameters"], flops, *times))
-    yield Table("", heads, rows)
+        rows.append({**row, "name": name, "flops": None if row["flops"] is None else _flop(row["flops"])})
+    yield Table.of("", heads, rows)
     yield ""
     yield Text("What this rests on", "title")
     for item in document["assumptions"]:

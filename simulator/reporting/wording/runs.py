@@ -82,21 +82,20 @@ def _describe_fit(memory: MemoryUse) -> str:
 
 SHOWN = 3
 """Measurements that the terminal lists."""
+_DECIDED = "the probability that the answer is a sure yes or no once the input is measured"
 _WORTH = (
     Column("input", "to measure"),
     Column("level", "level"),
-    Column("width", "within", "factor", "the factor by which it may be wrong either way in nine of ten cases"),
+    Column("width", "within", "factor", "the factor by which the input may be wrong either way in nine of ten cases"),
     Column("share", "doubt", "percent", "its share of the variance of the speed-up's logarithm"),
-    Column("decided", "decided", "probability", "the probability that yes or no is sure once it is measured"),
+    Column(
+        "decided",
+        "decided",
+        "probability",
+        _DECIDED,
+    ),
     Column("command", "command"),
 )
-
-
-_NOTE = (
-    "Within: the factor by which the input may be wrong either way in nine of ten cases. Doubt: its share of the "
-    "variance of the speed-up's logarithm."
-)
-_DECIDED = " Decided: the probability that the answer is a sure yes or no once the input is measured."
 
 
 def decisive_table(comparison: Comparison | None) -> Table | None:
@@ -119,11 +118,12 @@ def value_table(word: str | None, rows: Sequence[Worth] | None, most: int | None
         row if times[row.input] == 1 else replace(row, input=join_words([each.rpartition("/")[2] for each in row.id]))
         for row in rows
     ]
-    if word == "undecided":
-        return Table.of("What decides it", _WORTH, rows[:most], note=_NOTE + _DECIDED)
-    columns = [column for column in _WORTH if column.key != "decided"]
-    by_share = sorted(rows, key=lambda row: -row.share)
-    return Table.of("What the doubt that is left rests on", columns, by_share[:most], note=_NOTE)
+    open_ = word == "undecided"
+    heads = [column for column in _WORTH if open_ or column.key != "decided"]
+    note = " ".join(f"{column.label.capitalize()}: {column.about}." for column in heads if column.about)
+    title = "What decides it" if open_ else "What the doubt that is left rests on"
+    ranked = rows if open_ else sorted(rows, key=lambda row: -row.share)
+    return Table.of(title, heads, ranked[:most], note=note)
 
 
 _HEADING = 23

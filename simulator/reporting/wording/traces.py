@@ -106,10 +106,10 @@ _RANKS = (
 )
 _COLLECTIVES = (
     *columns("words", "collective"),
-    *columns("bytes", "size"),
+    *columns("bytes", nbytes="size"),
     *columns("figure", "element", "workers", "stream"),
     *columns("short", "per step"),
-    *columns("time", "mean time", "wait for the last rank"),
+    *columns("time", mean_s="mean time", waited_s="wait for the last rank"),
 )
 
 
@@ -122,18 +122,16 @@ def profile_blocks(document: Mapping[str, Any]) -> Iterator[Block]:
         yield from _sentences(document)
     found = document["collectives"]
     if found:
-        waited = any(item["waited_s"] is not None for item in found)
-        rows = [_collective(item) for item in found[:_SHOWN]]
-        yield Table("", _COLLECTIVES if waited else _COLLECTIVES[:-1], rows if waited else [row[:-1] for row in rows])
+        heads = _COLLECTIVES if any(item["waited_s"] is not None for item in found) else _COLLECTIVES[:-1]
+        yield Table.of("", heads, map(_collective, found[:_SHOWN]))
         if len(found) > _SHOWN:
             yield f"... and {len(found) - _SHOWN} more kinds and sizes; collectives.csv has all"
     yield from texts(document["warnings"], "warning")
 
 
-def _collective(item: Mapping[str, Any]) -> tuple[Any, ...]:
+def _collective(item: Mapping[str, Any]) -> Mapping[str, Any]:
     element = f"{item['itemsize']} B" if item["itemsize"] else None
-    known = (item["collective"], item["nbytes"] or "not stated", element, item["workers"], item["stream"])
-    return *known, item["per_step"], item["mean_s"], item["waited_s"]
+    return {**item, "nbytes": item["nbytes"] or "not stated", "element": element}
 
 
 def _sentences(made: Mapping[str, Any]) -> list[str]:

@@ -22,11 +22,6 @@ def printed(block, width=100):
     return lines_of([block], width)
 
 
-def fitted(table, width):
-    heads, kinds = [column.label for column in table.columns], [column.kind for column in table.columns]
-    return fit_columns(heads, kinds, table.rows, width)
-
-
 @given(rows=st.lists(st.tuples(WORDS, WORDS, WORDS, WORDS, WORDS), min_size=1, max_size=6), width=st.integers(40, 120))
 def test_no_word_is_broken_and_no_line_too_long(rows, width):
     heads = (*columns("words", "one heading", "two", "three"), *columns("figure", "of numbers", "last"))
@@ -39,12 +34,12 @@ def test_no_word_is_broken_and_no_line_too_long(rows, width):
 def test_the_column_is_narrowed_that_adds_the_fewest_lines():
     rows = [("a short name", "many words of a text that is as long as this one", "451.3 ms")]
     table = Table("", (*columns("words", "name", "text"), *columns("figure", "time")), rows)
-    assert fitted(table, 60) == [12, 36, 8] and fitted(table, 100) == [12, 48, 8]
+    assert fit_columns(table, 60) == [12, 36, 8] and fit_columns(table, 100) == [12, 48, 8]
 
 
 def test_what_does_not_fit_side_by_side_becomes_blocks():
     table = Table("", columns("words", "name", "first", "second"), [("x" * 20, "y" * 20, "z" * 20)])
-    assert fitted(table, 40) is None
+    assert fit_columns(table, 40) is None
     assert printed(table, 40) == ["name", "x" * 20, f"  first   {'y' * 20}", f"  second  {'z' * 20}"]
 
 

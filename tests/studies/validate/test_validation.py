@@ -19,7 +19,7 @@ from simulator.prediction.doubts.own_error import PARTS, model_error
 from simulator.prediction.doubts.spread import Response, Spread, compare_spreads
 from simulator.prediction.run import run
 from simulator.reporting.answers.validated import JudgedSign
-from simulator.reporting.wording.validation_tables import accuracy_markdown
+from simulator.reporting.wording.studies import accuracy_markdown
 from simulator.scenario.reading import load
 from simulator.studies.fit.identifiability import refusals
 from simulator.studies.fit.iteration_model import IterationModel, distinct_scenarios, parse_constants

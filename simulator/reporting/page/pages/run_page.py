@@ -14,7 +14,7 @@ from simulator.reporting.answers.compared import SweepDifferences
 from simulator.reporting.figures.base import figure_of
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.page.charts import Chart, Page, charts_of, provenance
-from simulator.reporting.page.drawings import Bar, draw_term_bars, known_interval
+from simulator.reporting.page.drawings import Bar, draw_term_bars
 from simulator.reporting.wording.blocks import Column, Table, columns, describe
 from simulator.reporting.wording.comparison import (
     Differences,
@@ -86,11 +86,10 @@ def _join_alike(links: Sequence[LinkLoad]) -> Iterator[LinkLoad]:
 
 def bars_of(result: RunResult, name: str) -> list[Bar]:
     """The terms of a run, and those of its opponent."""
-    (*terms, _), rival = terms_of(result), result.comparison
-    bars = [Bar(name, {row.term: row.seconds for row in terms}, known_interval(result.interval))]
+    rival, bars = result.comparison, [Bar(name, split_idle(result.breakdown, result.idle), result.interval)]
     if rival is not None:
-        others = {row.term: row.other or 0.0 for row in terms}
-        bars.append(Bar(rival.baseline, others, known_interval(rival.opponent_interval)))
+        others = split_idle(rival.opponent_breakdown, rival.opponent_idle)
+        bars.append(Bar(rival.baseline, others, rival.opponent_interval))
     return bars
 
 
@@ -163,7 +162,7 @@ def _terms(found: Differences) -> Iterator[Chart]:
             {term: values.get(f"{group}.{term}", 0.0) for term in names}
             for group, names in (("breakdown_s", BREAKDOWN), ("idle_s", IDLE))
         )
-        ends = [values[f"iteration_time_interval_s.{end}"] for end in ("p5", "p95")]
-        bars.append(Bar(f"{side.upper()}: {name}", split_idle(breakdown, idle), known_interval(ends)))
+        ends = values["iteration_time_interval_s.p5"], values["iteration_time_interval_s.p95"]
+        bars.append(Bar(f"{side.upper()}: {name}", split_idle(breakdown, idle), ends))
     question = "Which terms make the difference?"
     yield Chart("terms_compared", "Where the time goes", question, markup=draw_term_bars(bars))

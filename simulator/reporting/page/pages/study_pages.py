@@ -15,8 +15,7 @@ from simulator.reporting.figures.data.sources import Source, methods, point_labe
 from simulator.reporting.page.charts import Page, chart_of, charts_of, join_charts, provenance, sweep_charts
 from simulator.reporting.page.plots import constants, points_of
 from simulator.reporting.wording.blocks import Column, Table, columns, describe, format_varied
-from simulator.reporting.wording.quality_tables import quality_tables
-from simulator.reporting.wording.validation_tables import validation_tables
+from simulator.reporting.wording.studies import quality_tables, validation_tables
 from simulator.reporting.wording.values import format_value
 from simulator.scenario.versions import versions
 from simulator.units import count_of, show_time
