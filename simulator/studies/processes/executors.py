@@ -26,8 +26,7 @@ from simulator.errors import InputError, Problem, SparsimError, format_value
 from simulator.progress import Watch
 
 BATCH_SECONDS = 0.25
-"""How long a finished point may wait for others before it is handed over, and an evaluation of several points together
-may take before fewer are taken together."""
+"""How long an evaluation of several points together may take before fewer are taken together."""
 _GROWTH = 2
 MAX_CHUNK = 512
 _CHUNKS_LEFT = 3
@@ -98,24 +97,17 @@ class InBatches(Generic[Result]):
         self.function, self.together = function, 1
 
     def evaluate(self, numbers: Sequence[int]) -> Batches[Result]:
-        """Evaluate points in order; a batch ends when it is older than `BATCH_SECONDS`."""
-        batch: list[Evaluation[Result]] = []
-        since = time.monotonic()
+        """Evaluate points in order; those that are evaluated together are a batch."""
         start = 0
         while start < len(numbers):
             some = numbers[start : start + self.together]
-            began = time.monotonic()
-            batch += [Evaluation(*pair) for pair in zip(some, self.function(some), strict=True)]
-            now = time.monotonic()
             start += len(some)
-            if now - began > BATCH_SECONDS:
+            began = time.monotonic()
+            batch = [Evaluation(*pair) for pair in zip(some, self.function(some), strict=True)]
+            if time.monotonic() - began > BATCH_SECONDS:
                 self.together = max(1, len(some) // _GROWTH)
             elif len(some) == self.together:
                 self.together = min(_GROWTH * self.together, MAX_CHUNK)
-            if now - since > BATCH_SECONDS:
-                yield batch
-                batch, since = [], now
-        if batch:
             yield batch
 
 

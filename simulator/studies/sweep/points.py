@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -154,7 +155,7 @@ def _cell(value: Any) -> Any:
     return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, Mapping | list | tuple) else value
 
 
-_NETWORK = ("cluster.network", "topology", "fidelity")
+_NETWORK = ("cluster.network.", "topology.", "fidelity.")
 
 
 class _PointDocument(Document, kw_only=True):
@@ -179,11 +180,6 @@ class GridPoints:
         self.grid: SweepGrid = read_grid(document, near, SweepFile)
         self.wanted = WantedColumns(document.data.get("intervals", "first_order"), document.data.get("verdicts", False))
         self.axes = self.grid.axes
-        self.places_of_work = [
-            place
-            for place, axis in enumerate(self.axes)
-            if not any(f"{axis.key}.".startswith(f"{key}.") for key in _NETWORK)
-        ]
         self.parts = Parts(document, near, self.axes, strict)
         self.quantities: dict[tuple[int, int], Quantity] = {}
 
@@ -193,6 +189,11 @@ class GridPoints:
         own = Path(self.parts.base_document.path).stem if not self.parts.inside else ""
         base, keys = self.parts.base.get("name") or own, ", ".join(axis.key for axis in self.axes)
         return str(self.document.data.get("name") or (f"{base}, by {keys}" if base else "sweep"))
+
+    def choice_of_work(self, number: int) -> tuple[int, ...]:
+        """What a point chooses on all axes but those of the network: points that choose the same are priced once."""
+        pairs = zip(self.axes, self.grid.choice(number), strict=True)
+        return tuple([chosen for axis, chosen in pairs if not f"{axis.key}.".startswith(_NETWORK)])
 
     def scenario(self, number: int) -> Scenario:
         """The validated scenario of a point. Raises InputError with every problem found."""
@@ -274,10 +275,9 @@ class SweepPlan(Struct):
 
 def plan_sweep(points: GridPoints, shard: Shard | None) -> SweepPlan:
     """Build and identify every point. Raises InputError for a value that is wrong in every point that has it."""
-    plan, errors = SweepPlan(), dict[int, InputError]()
+    plan, errors = SweepPlan(points.grid.numbers()), dict[int, InputError]()
     first: dict[str, int] = {}
-    for number in points.grid.numbers():
-        plan.rows.append(number)
+    for number in plan.rows:
         try:
             plan.digests[number] = points.identity(points.scenario(number))
             first.setdefault(plan.digests[number], number)
@@ -285,12 +285,8 @@ def plan_sweep(points: GridPoints, shard: Shard | None) -> SweepPlan:
             errors[number] = error
     _refuse_bad_values(points, plan, errors)
     plan.broken = {number: one_line(error) for number, error in errors.items()}
-    groups: dict[tuple[int, ...], list[int]] = {}
-    for number in first.values():
-        # Points that differ only in network and topology, whose work is priced once.
-        choice = points.grid.choice(number)
-        groups.setdefault(tuple([choice[place] for place in points.places_of_work]), []).append(number)
-    plan.groups = [groups[key] for key in sorted(groups)]
+    in_order = sorted(first.values(), key=points.choice_of_work)
+    plan.groups = [list(group) for _, group in groupby(in_order, points.choice_of_work)]
     if shard is not None:  # whole groups, and every n-th of the points that cannot be built
         part, parts = shard
         plan.groups = plan.groups[part - 1 :: parts]
