@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,16 +15,10 @@ from simulator.files import replace_file
 from simulator.loading.csv_tables import write_rows
 from simulator.prediction.result import TIME_INTERVAL, RunResult
 from simulator.prediction.result_parts import Basis
-from simulator.prediction.run import Prediction
 from simulator.records import Record
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-def rows_of(predictions: Sequence[Prediction]) -> list[dict[str, Any]]:
-    """Predictions as rows: what `row_of` makes of their results, without the parts that it leaves out."""
-    return [row_of(prediction.result_without_lists) for prediction in predictions]
 
 
 def row_of(result: RunResult) -> dict[str, Any]:

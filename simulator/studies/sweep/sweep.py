@@ -47,7 +47,7 @@ from simulator.records import replace
 from simulator.reporting.wording.blocks import method_name
 from simulator.scenario.versions import versions
 from simulator.studies.processes.executors import Batches, Evaluation, count_processes, run_locally
-from simulator.studies.storage.journal import Journal, PointOutcome
+from simulator.studies.storage.journal import Journal, PointOutcome, failed
 from simulator.studies.storage.row_table import Table, frame_of, table_of, write_table
 from simulator.studies.sweep.points import GridPoints, Shard, SweepPlan, plan_sweep
 
@@ -126,7 +126,7 @@ def run_sweep(
         document = _with_base(document, base)
     points = GridPoints(document, near, strict=not isinstance(source, Mapping))
     if ignore_memory:
-        points.parts.ignore_memory()
+        points.parts.fixed["ignore_memory"] = True
     if workers is None and len(points.grid.numbers()) <= few:
         workers = 1
     run, plan = _executor(workers, cluster), plan_sweep(points, shard)
@@ -145,7 +145,7 @@ def run_sweep(
         began = time.monotonic()
         with closing(run(points.evaluate, todo)) as outcomes:  # on any exception all its processes are stopped
             for batch in outcomes:
-                errors = _keep(batch, points, plan, journal)
+                errors = _keep(batch, plan, journal)
                 progress.evaluated += len(batch)
                 progress.failed += len(errors)
                 progress.seconds = time.monotonic() - began
@@ -168,11 +168,9 @@ def _refuse_known_failures(plan: SweepPlan, journal: Journal, retry_failed: bool
             raise PointFailed(journal.record(digest).error)
 
 
-def _keep(
-    batch: Sequence[Evaluation[PointOutcome]], points: GridPoints, plan: SweepPlan, journal: Journal
-) -> list[str]:
+def _keep(batch: Sequence[Evaluation[PointOutcome]], plan: SweepPlan, journal: Journal) -> list[str]:
     """Write outcomes into the journal; the errors among them. Raises SparsimError for one of another version."""
-    found = {number: outcome or points.failure(number, lost) for number, outcome, lost in batch}
+    found = {number: outcome or failed(plan.digests[number], lost) for number, outcome, lost in batch}
     for number, outcome in found.items():
         if outcome.digest != plan.digests[number]:
             raise SparsimError(f"point {number} was evaluated by another version of sparsim")
