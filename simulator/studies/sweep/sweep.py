@@ -48,11 +48,12 @@ from simulator.reporting.wording.blocks import method_name
 from simulator.scenario.versions import versions
 from simulator.studies.processes.executors import Batches, Evaluation, count_processes, run_locally
 from simulator.studies.storage.journal import Journal, PointOutcome, failed
-from simulator.studies.storage.row_table import Table, frame_of, table_of, write_table
+from simulator.studies.storage.row_table import table_of, write_table
 from simulator.studies.sweep.points import GridPoints, Shard, SweepPlan, plan_sweep
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
 FEW = 24
 """Up to so many points a program evaluates in its own process, where starting others takes longer."""
@@ -66,18 +67,18 @@ class PointFailed(SparsimError):
 class SweepResult:
     """The result of a sweep: its columns, the manifest that is on disk, and the errors of points that failed."""
 
-    columns: Table
+    columns: pa.Table
     manifest: dict[str, Any]
 
     @property
     def errors(self) -> list[str]:
         """The errors of the points that failed, in the order of the points."""
-        return [error for error in self.columns["error"].values if error is not None]
+        return [error for error in self.columns["error"].to_pylist() if error is not None]
 
     @cached_property
     def table(self) -> pd.DataFrame:
         """One row per point."""
-        return frame_of(self.columns)
+        return self.columns.to_pandas()
 
 
 def sweep(
@@ -178,7 +179,7 @@ def _keep(batch: Sequence[Evaluation[PointOutcome]], plan: SweepPlan, journal: J
     return [outcome.error for outcome in found.values() if outcome.error is not None]
 
 
-def _write_table(place: Path, points: GridPoints, plan: SweepPlan, journal: Journal) -> Table:
+def _write_table(place: Path, points: GridPoints, plan: SweepPlan, journal: Journal) -> pa.Table:
     choices = [points.grid.choice(number) for number in plan.rows]
     varied: dict[str, list[Any]] = {}
     for axis in range(len(points.axes)):

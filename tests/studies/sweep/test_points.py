@@ -16,7 +16,7 @@ from simulator.prediction.run import run
 from simulator.scenario.reading import load
 from simulator.sparsifiers.topk import TopK
 from simulator.studies.processes.executors import Evaluation
-from simulator.studies.storage.row_table import frame_of, row_of, table_of
+from simulator.studies.storage.row_table import row_of, table_of
 from simulator.studies.sweep.points import GridPoints, plan_sweep
 from simulator.studies.sweep.sweep import PointFailed, run_sweep, sweep
 from simulator.studies.variants.crossing import evaluate
@@ -119,7 +119,7 @@ def test_true_and_false_are_a_column_of_their_own_kind():
     vary = {"topology": [{"kind": "parameter_server", "servers": 2}], "topology.colocated": [True, False]}
     table = sweep({"base": "ring_check", "vary": vary}, workers=1)
     assert table["topology.colocated"].dtype == bool and table["topology.colocated"].tolist() == [True, False]
-    (made,) = [frame_of(table_of({}, [{"a": True}, {"b": 1}]))["a"]]
+    made = table_of({}, [{"a": True}, {"b": 1}]).to_pandas()["a"]
     assert (str(made.dtype), made.tolist()) == ("boolean", [True, pd.NA])
 
 
