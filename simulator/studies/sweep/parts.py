@@ -25,7 +25,8 @@ class Parts:
     """The parts of a sweep's scenarios, from the base and the values of the axes that a point chooses.
 
     A part that is not valid by itself stays plain data; the points that have it report what is wrong. `applied` are the
-    places of the axes that changed a part of some point.
+    places of the axes that changed a part of some point; `foreign`, of those whose key some kind does not have, what is
+    wrong if no other kind has it.
     """
 
     def __init__(self, document: Document, near: Path, axes: tuple[Axis, ...], strict: bool) -> None:
@@ -53,10 +54,6 @@ class Parts:
                 self.varied[picked] = made
             parts[key] = self.varied[picked]
         return parts
-
-    def unapplied(self) -> list[Problem]:
-        """Keys that do not exist in any of the kinds that they were varied with."""
-        return [problem for place, problem in self.foreign.items() if place not in self.applied]
 
     def _part(self, key: str, places: list[int], choice: tuple[int, ...]) -> Any:
         """A validated part with the values of these axes.

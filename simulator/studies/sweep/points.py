@@ -269,7 +269,8 @@ def plan_sweep(points: GridPoints, shard: Shard | None) -> SweepPlan:
 def _refuse_bad_values(points: GridPoints, plan: SweepPlan, errors: Mapping[int, InputError]) -> None:
     """Raise the problems of values that no point can be built with; other points that fail become rows."""
     good = {item for number in plan.digests for item in enumerate(points.grid.choice(number))}
-    problems = {str(problem): problem for problem in points.parts.unapplied()}
+    unknown = (problem for place, problem in points.parts.foreign.items() if place not in points.parts.applied)
+    problems = {str(problem): problem for problem in unknown}
     for number, error in errors.items():
         if any(item not in good for item in enumerate(points.grid.choice(number))):
             problems |= {str(problem): problem for problem in error.problems}

@@ -35,6 +35,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -142,7 +143,9 @@ def run_sweep(
         progress, observe = Progress(plan.distinct, manifest["reused"]), observe or (lambda _: None)
         observe(progress)
         if fail_fast:
-            _refuse_known_failures(plan, journal, retry_failed)
+            before = (digest for digest in plan.digests.values() if kept(digest) and not journal.finished(digest))
+            for error in chain(plan.broken.values(), (journal.record(digest).error for digest in before)):
+                raise PointFailed(error)
         began = time.monotonic()
         with closing(run(points.evaluate, todo)) as outcomes:  # on any exception all its processes are stopped
             for batch in outcomes:
@@ -158,15 +161,6 @@ def run_sweep(
         manifest |= {"evaluated": progress.evaluated, "failed": len(swept.errors), "finished": _now()}
         _write_manifest(out / f"manifest{part}.json", manifest)
     return swept
-
-
-def _refuse_known_failures(plan: SweepPlan, journal: Journal, retry_failed: bool) -> None:
-    """Raise PointFailed for a point that cannot be built, or that failed before and is not tried again."""
-    for error in plan.broken.values():
-        raise PointFailed(error)
-    for digest in plan.digests.values():
-        if not retry_failed and digest in journal.records and not journal.finished(digest):
-            raise PointFailed(journal.record(digest).error)
 
 
 def _keep(batch: Sequence[Evaluation[PointOutcome]], plan: SweepPlan, journal: Journal) -> list[str]:
