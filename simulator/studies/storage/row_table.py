@@ -74,8 +74,7 @@ def table_of(varied: Mapping[str, list[Any]], rows: Iterable[Mapping[str, Any]])
     for count, row in enumerate(rows, 1):
         for name, value in row.items():
             column = cells.setdefault(name, [])
-            if len(column) < count - 1:
-                column += [None] * (count - 1 - len(column))
+            column += [None] * (count - 1 - len(column))
             column.append(texts.setdefault(value, value) if type(value) is str else value)
     for name in [name for name in cells if name != "error"] + ["error"]:
         column = cells.pop(name, [])

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from simulator.errors import InputError, Problem, format_value
 from simulator.loading.documents import Document, KeyPath, read_document
 from simulator.loading.finding import named_file
-from simulator.loading.replacing import replace_key
+from simulator.scenario.changes import Override
 from simulator.scenario.scenario import NOTES, Scenario
 from simulator.studies.sweep.grid import Axis
 
@@ -91,12 +91,8 @@ class Parts:
 
     def _replace(self, data: Any, place: int, chosen: int) -> Any:
         axis = self.axes[place]
-        try:
-            return replace_key(data, axis.key, axis.values[chosen], self.near)
-        except InputError as error:
-            self.applied.add(place)
-            where = f"{self.document.where(axis.places[chosen])}: {axis.key}"
-            raise InputError([Problem(where, item.expected, item.got, item.hint) for item in error.problems]) from None
+        where = f"{self.document.where(axis.places[chosen])}: {axis.key}"
+        return Override(axis.key, axis.values[chosen], "", where).apply(data, self.near)
 
     def _fixed_part(self, key: str, value: Any) -> Any:
         try:

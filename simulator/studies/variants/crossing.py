@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Generator, Sequence
 from functools import lru_cache, partial
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple, Self, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from simulator.bounds import BOUNDS
 from simulator.errors import InputError, map_unless_refused, unless_refused
@@ -59,11 +59,6 @@ class PointAnswer(NamedTuple):
     result: RunResult
     spread: Spread
     followed: bool
-
-    @classmethod
-    def of(cls, prediction: Prediction) -> Self:
-        """That of a prediction."""
-        return cls(prediction.result_without_lists, prediction.spread, prediction.plan.prices.flowed > 0)
 
 
 class Along:
@@ -119,8 +114,9 @@ def _evaluate_points(points: Sequence[AskedPoint]) -> None:
         asked = [point for point in new if point.intervals == intervals]
         scenarios = try_each(asked, lambda point: point.along.axis.at(point.along.scenario, point.value))
         made = map_unless_refused(partial(evaluate, intervals=intervals), scenarios)
-        for point, item in zip(asked, made, strict=True):
-            point.along.known[point.value, intervals] = item if isinstance(item, InputError) else PointAnswer.of(item)
+        answers = try_each(made, lambda it: PointAnswer(it.result_without_lists, it.spread, it.plan.prices.flowed > 0))
+        for point, answer in zip(asked, answers, strict=True):
+            point.along.known[point.value, intervals] = answer
 
 
 def gaps_and_changes(gap: Gap, values: Sequence[float]) -> Search[tuple[dict[float, float], list[tuple[float, float]]]]:
