@@ -36,11 +36,10 @@ class Parts:
         self.anchored: dict[str, list[int]] = {}
         for place in sorted(range(len(axes)), key=lambda place: len(axes[place].parts)):
             self.anchored.setdefault(axes[place].parts[0], []).append(place)
-        fixed = {key: value for key, value in self.base.items() if key not in self.anchored}
-        self.fixed = {key: self._fixed_part(key, value) for key, value in fixed.items()}
         self.varied: dict[tuple[str, tuple[int, ...]], Any] = {}
         self.applied: set[int] = set()
         self.foreign: dict[int, Problem] = {}
+        self.fixed = {key: self._part(key, [], ()) for key in self.base if key not in self.anchored}
 
     def of(self, choice: tuple[int, ...]) -> dict[str, Any]:
         """The fields of a point's scenario: validated specs, or plain data where a part is not valid by itself."""
@@ -63,9 +62,9 @@ class Parts:
         value: Any = self.base
         for place in places:
             value = self._replace(value, place, choice[place])
-        made = value[key]
+        made, adapter = value[key], _adapter(key)
         try:
-            made = self._validate(key, made)
+            made = made if adapter is None else adapter.validate_python(made, context=self.context)
         except ValidationError as error:
             foreign = self._find_foreign(places, error)
             for place, problem in foreign.items():  # a near key (`did you mean`) before a list (`valid`)
@@ -85,24 +84,14 @@ class Parts:
         kinds, foreign = [f"{axis.key}." for axis in self.axes], dict[int, Problem]()
         for place, axis in ((place, self.axes[place]) for place in places):
             if axis.parts[1:] in hints and any(axis.key.startswith(kind) for kind in kinds):
-                where = f"{self.document.where(axis.places[0][:2])}: {axis.key}"
+                where = f"{self.document.where(axis.place[:2])}: {axis.key}"
                 foreign[place] = Problem(where, "a known key", f"'{axis.parts[-1]}'", hints[axis.parts[1:]])
         return foreign
 
     def _replace(self, data: Any, place: int, chosen: int) -> Any:
         axis = self.axes[place]
-        where = f"{self.document.where(axis.places[chosen])}: {axis.key}"
+        where = f"{self.document.where((*axis.place, chosen))}: {axis.key}"
         return Override(axis.key, axis.values[chosen], "", where).apply(data, self.near)
-
-    def _fixed_part(self, key: str, value: Any) -> Any:
-        try:
-            return self._validate(key, value)
-        except ValidationError:
-            return value
-
-    def _validate(self, key: str, value: Any) -> Any:
-        adapter = _adapter(key)
-        return value if adapter is None else adapter.validate_python(value, context=self.context)
 
 
 class PointDocument(Document, kw_only=True):
@@ -119,7 +108,7 @@ class PointDocument(Document, kw_only=True):
             return parts.base_document.where((*parts.inside, *path))
         place = max(inside, key=lambda item: len(parts.axes[item].parts))
         axis = parts.axes[place]
-        return parts.document.where((*axis.places[self.choice[place]], *path[len(axis.parts) :]))
+        return parts.document.where((*axis.place, self.choice[place], *path[len(axis.parts) :]))
 
 
 def _read_base(document: Document, near: Path) -> tuple[Document, KeyPath, dict[str, Any], Path]:

@@ -237,11 +237,6 @@ class SweepPlan(Struct):
     broken: dict[int, str] = field(default_factory=dict)
     groups: list[list[int]] = field(default_factory=list)
 
-    @property
-    def distinct(self) -> int:
-        """Number of points that differ."""
-        return sum(map(len, self.groups))
-
 
 def plan_sweep(points: GridPoints, shard: Shard | None) -> SweepPlan:
     """Build and identify every point. Raises InputError for a value that is wrong in every point that has it."""

@@ -138,9 +138,9 @@ def run_sweep(
         todo = [[n for n in group if not kept(plan.digests[n])] for group in plan.groups]
         todo = [group for group in todo if group]
         manifest = _manifest(document, points, plan, shard)
-        manifest |= {"reused": plan.distinct - sum(map(len, todo)), "started": _now(), "finished": None}
+        manifest |= {"reused": manifest["distinct"] - sum(map(len, todo)), "started": _now(), "finished": None}
         _write_manifest(out / f"manifest{part}.json", manifest)
-        progress, observe = Progress(plan.distinct, manifest["reused"]), observe or (lambda _: None)
+        progress, observe = Progress(manifest["distinct"], manifest["reused"]), observe or (lambda _: None)
         observe(progress)
         if fail_fast:
             before = (digest for digest in plan.digests.values() if kept(digest) and not journal.finished(digest))
@@ -234,7 +234,7 @@ def _manifest(document: Document, points: GridPoints, plan: SweepPlan, shard: Sh
         "versions": versions(),
         "shard": None if shard is None else f"{shard[0]}/{shard[1]}",
         "points": len(plan.rows),
-        "distinct": plan.distinct,
+        "distinct": sum(map(len, plan.groups)),
         "skipped": int(points.grid.left_out.sum()),
     }
 
