@@ -109,7 +109,7 @@ def _column(values: list[Any], *, whole: bool, text: bool = False) -> tuple[str,
         builder = pa.lib.StringBuilder()
         builder.append_values([None if value is None else str(value) for value in values])
         return "string", builder.finish()
-    data = np.array([value or 0 for value in values], dtype=kind.replace("boolean", "bool"))
+    data = np.array([0 if value is None else value for value in values], dtype=kind.replace("boolean", "bool"))
     bits = [np.packbits(flags, bitorder="little") if flags.dtype == bool else flags for flags in (present, data)]
     buffers = [None if present.all() else pa.py_buffer(bits[0]), pa.py_buffer(bits[1])]
     return kind, pa.Array.from_buffers(pa.type_for_alias(kind), len(values), buffers)
