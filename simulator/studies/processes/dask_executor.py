@@ -20,22 +20,26 @@ _DIED = "the Dask workers that evaluated this point died"
 _one_at_a_time = Lock()
 
 
+def find_distributed() -> Any:
+    """The package `distributed`. Raises InputError where it is not installed."""
+    try:
+        return importlib.import_module("distributed")
+    except ImportError:
+        hint = "pip install 'sparsim[cluster]'"
+        raise InputError(Problem("--cluster", "the package `distributed`", "none installed", hint)) from None
+
+
 def run_on_cluster(function: Function[int, Result], groups: Sequence[Sequence[int]], address: str) -> Batches[Result]:
     """Outcomes from the workers of a Dask scheduler as they are finished; it gives chunks of workers that leave to
     others.
 
     A chunk whose workers keep dying is tried once more, point by point. Workers may join and leave. Raises InputError
-    without the package `distributed` and where no scheduler answers, SparsimError where the connection to it is lost.
+    where no scheduler answers, SparsimError where the connection to it is lost.
     """
     queue = ChunkQueue[Result](groups)
     if not queue.left:
         return
-    try:
-        distributed: Any = importlib.import_module("distributed")
-    except ImportError:
-        hint = "pip install 'sparsim[cluster]'"
-        raise InputError(Problem("--cluster", "the package `distributed`", "none installed", hint)) from None
-    where = f"--cluster {address}"
+    distributed, where = find_distributed(), f"--cluster {address}"
     lost = SparsimError(f"{where}: the connection to the scheduler was lost")
     blob = zlib.compress(pickle.dumps(function, protocol=pickle.HIGHEST_PROTOCOL))
     with _connect(distributed, address, where) as client:

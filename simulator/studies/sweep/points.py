@@ -111,6 +111,7 @@ _NETWORK = ("cluster.network.", "topology.", "fidelity.")
 class GridPoints:
     """The scenarios of a grid, by number, and what is computed of each.
 
+    A row is stored under the digest of its scenario with the `suffix` of what the sweep wants beyond a prediction.
     `strict`: numbers need their units, as they do in files. Can be pickled: another process then needs no files except
     traces.
     """
@@ -158,14 +159,14 @@ class GridPoints:
     def evaluate(self, numbers: Sequence[int]) -> list[PointOutcome]:
         """Predict points together; an exception becomes the outcome's error."""
         scenarios = [self.scenario(number) for number in numbers]
-        digests = map(self.identity, scenarios)
+        digests = [scenario.digest + self.suffix for scenario in scenarios]
         try:
             rows = self._rows(scenarios)
         except Exception as error:  # one failing point must not stop the sweep, nor take others with it
             if len(numbers) > 1:
                 half = len(numbers) // 2
                 return [*self.evaluate(numbers[:half]), *self.evaluate(numbers[half:])]
-            return [failed(next(digests), f"{type(error).__name__}: {error}")]
+            return [failed(digests[0], f"{type(error).__name__}: {error}")]
         pairs = zip(digests, rows, strict=True)
         return [failed(i, one_line(row)) if isinstance(row, InputError) else succeeded(i, row) for i, row in pairs]
 
@@ -197,10 +198,6 @@ class GridPoints:
             row |= {"speed_up": verdict.value, "speed_up_interval.p5": low, "speed_up_interval.p95": high}
             row |= {"probability": verdict.probability(), "verdict": verdict.word}
         return row
-
-    def identity(self, scenario: Scenario) -> str:
-        """What the row of a scenario is stored under: its digest, and what this sweep wants beyond a prediction."""
-        return scenario.digest + self.suffix
 
     def column(self, place: int) -> tuple[str, list[Any]]:
         """The name of an axis as a column, with its unit, and its values there.
@@ -244,7 +241,7 @@ def plan_sweep(points: GridPoints, shard: Shard | None) -> SweepPlan:
     first: dict[str, int] = {}
     for number in plan.rows:
         try:
-            plan.digests[number] = points.identity(points.scenario(number))
+            plan.digests[number] = points.scenario(number).digest + points.suffix
             first.setdefault(plan.digests[number], number)
         except InputError as error:
             errors[number] = error

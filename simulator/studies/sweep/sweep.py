@@ -220,8 +220,9 @@ def _with_base(document: Document, base: str | Path) -> Document:
 
 def _executor(workers: int | None, cluster: str | None) -> Callable[..., Batches[PointOutcome]]:
     if cluster is not None:
-        from simulator.studies.processes.dask_executor import run_on_cluster
+        from simulator.studies.processes.dask_executor import find_distributed, run_on_cluster
 
+        find_distributed()  # it is refused before anything is written
         return partial(run_on_cluster, address=cluster)
     return partial(run_locally, processes=count_processes((os.cpu_count() or 1) if workers is None else workers))
 

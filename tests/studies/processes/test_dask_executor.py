@@ -191,3 +191,4 @@ def test_without_the_package_there_is_a_hint(sweep_file, tmp_path, monkeypatch):
     assert refused("sweep", sweep_file, *options) == (
         "--cluster: expected the package `distributed`, got none installed: pip install 'sparsim[cluster]'\n"
     )
+    assert not (tmp_path / "out").exists()
