@@ -19,14 +19,10 @@ from simulator.record.rows import RowFile
 from simulator.reporting.figures.data.sources import open_source
 from simulator.studies.compare.run_differences import open_outcome
 from simulator.studies.storage.journal import Journal
-from simulator.studies.storage.row_table import ColumnValues, write_table
+from simulator.studies.storage.row_table import table_of, write_table
 from simulator.traces.format.trace import Trace
 
-TABLE = {
-    "digest": ColumnValues("string", ["a", "b"]),
-    "iteration_time_s": ColumnValues("float64", [1.0, 2.0]),
-    "error": ColumnValues("string", [None, None]),
-}
+TABLE = table_of({}, [{"digest": "a", "iteration_time_s": 1.0}, {"digest": "b", "iteration_time_s": 2.0}])
 ANSWERS = (
     *("--model", "resnet50-v100", "--gpu", "v100", "--machines", "2", "--gpus-per-machine", "1"),
     *("--network", "10gbe-tcp", "--framework", "horovod-0.19", "--method", "topk 1 %", "--goal", "pays", "--force"),

@@ -78,9 +78,9 @@ class Result(RunResult, dict=True):
     def to_frame(self) -> pd.DataFrame:
         """One row, with the columns of a sweep's table; `frame.attrs["units"]` has the unit of each quantity."""
         from simulator.api.sweeping import with_units
-        from simulator.studies.storage.row_table import frame_of, row_of, table_of
+        from simulator.studies.storage.row_table import row_of, table_of
 
-        return with_units(frame_of(table_of({"scenario": [self.name]}, [row_of(self)])).drop(columns="error"))
+        return with_units(table_of({"scenario": [self.name]}, [row_of(self)]).to_pandas().drop(columns="error"))
 
     def __repr__(self) -> str:
         low, high = self.interval

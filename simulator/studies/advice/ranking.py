@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
+from simulator.errors import unless_refused
 from simulator.prediction.doubts.spread import Ratio, Spread, compare_spreads
 from simulator.prediction.iterations_to_target import Iterations, IterationsOf
 from simulator.prediction.result import RunResult
@@ -19,7 +20,7 @@ from simulator.studies.advice.candidates import Candidate
 from simulator.studies.advice.reasons import find_unmeasured
 from simulator.studies.advice.search import DENSE, SearchResult, TimedCombination
 from simulator.studies.processes.executors import map_in_processes, map_watched
-from simulator.studies.variants.crossing import Intervals, evaluate_all
+from simulator.studies.variants.crossing import Intervals, evaluate
 from simulator.studies.variants.names import mesh_of, sharded_part
 
 Key = Literal["iteration_time", "time_to_target"]
@@ -208,8 +209,8 @@ def _predict(
     scenario: Scenario, intervals: Intervals, candidates: Sequence[Candidate]
 ) -> list[tuple[RunResult, Spread]]:
     """The result and the spread of each candidate. Raises InputError where one cannot run."""
-    made = evaluate_all([candidate.of(scenario) for candidate in candidates], intervals)
-    return [(item.result_without_lists, item.spread.settled()) for item in made]
+    made = evaluate([candidate.of(scenario) for candidate in candidates], intervals)
+    return [(item.result_without_lists, item.spread.settled()) for item in map(unless_refused, made)]
 
 
 def _against_offered(item: Ranked, dense: Ranked | None, key: Key) -> AgainstOffered | None:

@@ -205,19 +205,15 @@ def _flatten(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 def _group_changes(changes: list[InputChange]) -> list[InputChange]:
     """The changes without sources of figures; a part with many changes becomes one entry."""
-    grouped: list[InputChange] = []
-    for change in changes:
-        if change.key.endswith(".source"):
-            continue
-        part = next((part for part in _NAMED_PARTS if change.key.startswith(f"{part}.")), None)
-        inside = [item for item in changes if part and item.key.startswith(f"{part}.")]
-        if part is None or len(inside) <= _MANY:
-            grouped.append(change)
-        elif not any(item.key == part for item in grouped):
-            named = next((item for item in inside if item.key == f"{part}.name"), None)
-            a, b = (None, None) if named is None else (named.a, named.b)
-            grouped.append(InputChange(part, a, b, "both", len(inside)))
-    return grouped
+    by_key, grouped = {change.key: change for change in changes}, dict[str, InputChange]()
+    for key, change in by_key.items():
+        part = next((part for part in _NAMED_PARTS if key.startswith(f"{part}.")), key)
+        inside = sum(each.startswith(f"{part}.") for each in by_key)
+        named = by_key.get(f"{part}.name")
+        told = change if inside <= _MANY else InputChange(part, named and named.a, named and named.b, "both", inside)
+        if not key.endswith(".source"):
+            grouped[told.key] = told
+    return list(grouped.values())
 
 
 def _compare_figures(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[FigurePair]:

@@ -75,10 +75,12 @@ def compare_sweeps(a: SweepOutcome, b: SweepOutcome) -> SweepDifferences:
     known.sort(key=lambda item: -item[0])
     succeeded = [point for _, point, _ in known]
     summary = _summarise(succeeded, points)
+    named = [(side, str(side.manifest.get("sweep", "")), side.manifest.get("sweep_digest")) for side in (a, b)]
+    sides = [Side(side.place, name, digest, len(side.rows)) for side, name, digest in named]
     return SweepDifferences(
         compared="sweeps",
-        a=_side(a),
-        b=_side(b),
+        a=sides[0],
+        b=sides[1],
         answer=_answer(summary),
         keys=list(keys),
         single_valued=single,
@@ -95,11 +97,6 @@ def compare_sweeps(a: SweepOutcome, b: SweepOutcome) -> SweepDifferences:
         only_b=[_name(keys, key) for key in second if key not in first],
         versions=changed_versions(a.manifest.get("versions", {}), b.manifest.get("versions", {})),
     )
-
-
-def _side(sweep: SweepOutcome) -> Side:
-    about = sweep.manifest
-    return Side(sweep.place, str(about.get("sweep", "")), about.get("sweep_digest"), len(sweep.rows))
 
 
 def _name(keys: tuple[str, ...], key: Key) -> Varied:
@@ -147,7 +144,8 @@ def _compare_point(key: Varied, a: Row, b: Row) -> tuple[PointPair, dict[str, fl
     """A point of both sweeps, and the change of each term (s)."""
     before, after = a.get("iteration_time_s"), b.get("iteration_time_s")
     known = bool(before and after)
-    terms = {term: _term(b, term) - _term(a, term) for term in BREAKDOWN} if known else {}
+    columns = {term: f"breakdown_s.{term}" for term in BREAKDOWN if known}
+    terms = {term: (b.get(column) or 0.0) - (a.get(column) or 0.0) for term, column in columns.items()}
     most = max(terms, key=lambda term: abs(terms[term])) if any(terms.values()) else None
     point = PointPair(
         key=key,
@@ -163,10 +161,6 @@ def _compare_point(key: Varied, a: Row, b: Row) -> tuple[PointPair, dict[str, fl
         errors=[row.get("error") for row in (a, b)],
     )
     return point, terms
-
-
-def _term(row: Row, term: str) -> float:
-    return row.get(f"breakdown_s.{term}") or 0.0
 
 
 def _compare_values(a: SweepOutcome, b: SweepOutcome, keys: tuple[str, ...]) -> list[ValuesOfOne]:

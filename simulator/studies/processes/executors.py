@@ -26,8 +26,7 @@ from simulator.errors import InputError, Problem, SparsimError, format_value
 from simulator.progress import Watch
 
 BATCH_SECONDS = 0.25
-"""How long a finished point may wait for others before it is handed over, and an evaluation of several points together
-may take before fewer are taken together."""
+"""How long an evaluation of several points together may take before fewer are taken together."""
 _GROWTH = 2
 MAX_CHUNK = 512
 _CHUNKS_LEFT = 3
@@ -69,12 +68,10 @@ class ChunkQueue(Generic[Result]):
         size = max(1, min(MAX_CHUNK, self.left // (_CHUNKS_LEFT * processes)))
         chunk: list[int] = []
         while self.groups and len(chunk) < size:
-            group = self.groups[0]
-            if len(group) <= 2 * size:
-                chunk += self.groups.popleft()
-            else:
-                chunk += group[:size]
-                del group[:size]
+            chunk += self.groups[0][: 2 * size]
+            del self.groups[0][: 2 * size]
+            if not self.groups[0]:
+                self.groups.popleft()
         self.left -= len(chunk)
         return chunk
 
@@ -98,24 +95,17 @@ class InBatches(Generic[Result]):
         self.function, self.together = function, 1
 
     def evaluate(self, numbers: Sequence[int]) -> Batches[Result]:
-        """Evaluate points in order; a batch ends when it is older than `BATCH_SECONDS`."""
-        batch: list[Evaluation[Result]] = []
-        since = time.monotonic()
+        """Evaluate points in order; those that are evaluated together are a batch."""
         start = 0
         while start < len(numbers):
             some = numbers[start : start + self.together]
-            began = time.monotonic()
-            batch += [Evaluation(*pair) for pair in zip(some, self.function(some), strict=True)]
-            now = time.monotonic()
             start += len(some)
-            if now - began > BATCH_SECONDS:
+            began = time.monotonic()
+            batch = [Evaluation(*pair) for pair in zip(some, self.function(some), strict=True)]
+            if time.monotonic() - began > BATCH_SECONDS:
                 self.together = max(1, len(some) // _GROWTH)
             elif len(some) == self.together:
                 self.together = min(_GROWTH * self.together, MAX_CHUNK)
-            if now - since > BATCH_SECONDS:
-                yield batch
-                batch, since = [], now
-        if batch:
             yield batch
 
 
@@ -147,7 +137,7 @@ class _Worker(Generic[Result]):
             self.process: BaseProcess = context.Process(target=_serve, args=(theirs, given), daemon=True)
             self.process.start()
         theirs.close()
-        self.started = self.idle = False
+        self.started = False
         self.points: list[int] = []
         if blob is not None:
             with suppress(OSError):  # the process has died, which `receive` reports
@@ -155,17 +145,17 @@ class _Worker(Generic[Result]):
 
     def send(self, chunk: list[int]) -> None:
         """Hand over points."""
-        self.points, self.idle = chunk, False
+        self.points = chunk
         with suppress(OSError):
             self.connection.send(chunk)
 
     def receive(self) -> list[Evaluation[Result]]:
-        """The outcomes of its next points; none where it waits for points. Raises EOFError where it has died."""
+        """The outcomes of its next points; none when it has started. Raises EOFError where it has died."""
         try:
             message: list[Evaluation[Result]] = self.connection.recv()
         except (OSError, pickle.UnpicklingError):
             raise EOFError from None
-        self.started, self.idle = True, not message
+        self.started = True
         self.points = self.points[len(message) :]
         return message
 
@@ -199,7 +189,7 @@ def run_locally(
     try:
         while queue.left or any(worker.points for worker in team):
             for worker in team:
-                if worker.idle and queue.left:
+                if worker.started and not worker.points and queue.left:
                     worker.send(queue.take(len(team)))
             ready = wait([worker.connection for worker in team])
             for worker in [item for item in team if item.connection in ready]:
@@ -255,7 +245,6 @@ def _serve(connection: Connection, function: Function[int, Any] | None) -> None:
         while True:
             for batch in in_batches.evaluate(connection.recv()):
                 connection.send(batch)
-            connection.send([])
 
 
 def count_processes(processes: int | None, items: int | None = None) -> int:

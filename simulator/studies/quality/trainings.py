@@ -127,6 +127,7 @@ def study_schema() -> Mapping[str, Any]:
 def _point(document: Document, chosen: Sequence[tuple[Axis, int]]) -> Document:
     """The base as a document, in which keys that vary have the places of their values."""
     marks = {path[1:]: mark for path, mark in document.marks.items() if path[:1] == ("base",)}
-    places = {axis.parts: axis.places[place] for axis, place in chosen}
-    marks |= {key: document.marks[path] for key, path in places.items() if path in document.marks}
+    for axis, place in chosen:
+        mark = document.marks.get((*axis.place, place), document.marks.get(axis.place))
+        marks |= {axis.parts: mark} if mark else {}
     return Document(document.path, dict(document.data["base"]), marks)

@@ -1,12 +1,11 @@
-"""Results as rows of a table, in memory and as files; pandas and PyArrow are imported only where they are needed."""
+"""Results as rows of a table, in memory and as files; PyArrow is imported only where it is needed."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,16 +14,9 @@ from simulator.files import replace_file
 from simulator.loading.csv_tables import write_rows
 from simulator.prediction.result import TIME_INTERVAL, RunResult
 from simulator.prediction.result_parts import Basis
-from simulator.prediction.run import Prediction
-from simulator.records import Record
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-
-def rows_of(predictions: Sequence[Prediction]) -> list[dict[str, Any]]:
-    """Predictions as rows: what `row_of` makes of their results, without the parts that it leaves out."""
-    return [row_of(prediction.result_without_lists) for prediction in predictions]
+    import pyarrow as pa
 
 
 def row_of(result: RunResult) -> dict[str, Any]:
@@ -63,27 +55,18 @@ def _flatten(name: str, value: Any, row: dict[str, Any]) -> None:
 
 
 _WHOLE = ("workers", "seed")
-Kind = Literal["bool", "boolean", "int64", "float64", "string"]
-"""What a column holds, as pandas calls it; only `boolean`, `float64` and `string` have missing values."""
+_IN_PANDAS = {"boolean": "bool", "string": "unicode"}
+"""What the values of a column are called where that is not the name of the column's type."""
 
 
-class ColumnValues(Record):
-    """The values of a column, of one type; None where one is missing."""
-
-    kind: Kind
-    values: list[Any]
-
-
-Table = Mapping[str, ColumnValues]
-"""Columns of equal length, by name."""
-
-
-def table_of(varied: Mapping[str, list[Any]], rows: Iterable[Mapping[str, Any]]) -> Table:
+def table_of(varied: Mapping[str, list[Any]], rows: Iterable[Mapping[str, Any]]) -> pa.Table:
     """One row per point: varied keys, then the outcome, last `error` (missing where the point succeeded).
 
     Numbers are floats, except varied whole numbers, `workers` and `seed`; the rest is text. Values are kept by column
-    and equal texts once, so that memory holds no row as a mapping.
+    and equal texts once, so that memory holds no row as a mapping. The types of pandas are written beside the columns.
     """
+    import pyarrow as pa
+
     columns = {name: _column(values, whole=True) for name, values in varied.items()}
     cells: dict[str, list[Any]] = {}
     texts: dict[str, str] = {}
@@ -91,79 +74,55 @@ def table_of(varied: Mapping[str, list[Any]], rows: Iterable[Mapping[str, Any]])
     for count, row in enumerate(rows, 1):
         for name, value in row.items():
             column = cells.setdefault(name, [])
-            if len(column) < count - 1:
-                column += [None] * (count - 1 - len(column))
+            column += [None] * (count - 1 - len(column))
             column.append(texts.setdefault(value, value) if type(value) is str else value)
     for name in [name for name in cells if name != "error"] + ["error"]:
         column = cells.pop(name, [])
         if name not in columns:
             column += [None] * (count - len(column))
             columns[name] = _column(column, whole=name in _WHOLE, text=name == "error")
-    return columns
-
-
-def _column(values: list[Any], *, whole: bool, text: bool = False) -> ColumnValues:
-    """Values as a column: booleans, whole numbers where they are asked for, floats, else text."""
-    types = set(map(type, values)) - {type(None)}
-    missing = None in values
-    if not text and types == {bool}:
-        return ColumnValues("boolean" if missing else "bool", values)
-    if not text and types and all(issubclass(kind, int | float) and kind is not bool for kind in types):
-        exact = whole and not missing and all(issubclass(kind, int) for kind in types)
-        if exact and all(abs(value) < 2**63 for value in values):
-            return ColumnValues("int64", values)
-        return ColumnValues("float64", [None if value is None else float(value) for value in values])
-    return ColumnValues("string", [None if value is None else str(value) for value in values])
-
-
-def frame_of(table: Table) -> pd.DataFrame:
-    """The table as a data frame."""
-    import pandas as pd
-
-    return pd.DataFrame({name: pd.Series(column.values, dtype=column.kind) for name, column in table.items()})
-
-
-_IN_PANDAS = {"boolean": "bool", "string": "unicode"}
-"""What the values of a column are called where that is not the name of the column's type."""
-
-
-def write_table(place: Path, table: Table) -> None:
-    """Write the files of `place`, which has no ending, atomically. Raises InputError where they cannot be written."""
-    replace_file(place.with_name(f"{place.name}.parquet"), partial(_write_parquet, table))
-    rows = zip(*[column.values for column in table.values()], strict=True)
-    write_rows(place.with_name(f"{place.name}.csv"), list(table), rows)
-
-
-def _write_parquet(table: Table, path: str) -> None:
-    """Write a table as one row group, which pandas reads as the data frame of that table; missing values are null.
-
-    From buffers of each column, since PyArrow's own conversion of lists imports pandas.
-    """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    def bits(values: Any) -> pa.Buffer:
-        return pa.py_buffer(np.packbits(values, bitorder="little"))
-
-    def array_of(kind: Kind, values: list[Any]) -> pa.Array:
-        if kind == "string":
-            builder = pa.lib.StringBuilder()
-            builder.append_values(values)
-            return builder.finish()
-        present = np.array([value is not None for value in values], dtype=bool)
-        data = np.array([value or 0 for value in values], dtype=kind.replace("boolean", "bool"))
-        buffers = [None if present.all() else bits(present), bits(data) if data.dtype == bool else pa.py_buffer(data)]
-        return pa.Array.from_buffers(pa.type_for_alias(kind), len(values), buffers)
-
-    columns = [
-        {"name": name, "field_name": name, "pandas_type": _IN_PANDAS.get(column.kind, column.kind),
-         "numpy_type": column.kind, "metadata": None}
-        for name, column in table.items()
+    about = [
+        {"name": name, "field_name": name, "pandas_type": _IN_PANDAS.get(kind, kind), "numpy_type": kind,
+         "metadata": None}
+        for name, (kind, _) in columns.items()
     ]  # fmt: skip
     creator = {"library": "pyarrow", "version": pa.__version__}
-    known = {"index_columns": [], "column_indexes": [], "columns": columns, "attributes": {}, "creator": creator}
-    fields = [(name, pa.type_for_alias(column.kind)) for name, column in table.items()]
-    schema = pa.schema(fields, metadata={"pandas": json.dumps(known)})
-    made = pa.Table.from_arrays([array_of(column.kind, column.values) for column in table.values()], schema=schema)
-    with open(path, "wb") as file:  # PyArrow itself opens only names in UTF-8
-        pq.write_table(made, file)
+    known = {"index_columns": [], "column_indexes": [], "columns": about, "attributes": {}, "creator": creator}
+    return pa.table({name: made for name, (_, made) in columns.items()}, metadata={"pandas": json.dumps(known)})
+
+
+def _column(values: list[Any], *, whole: bool, text: bool = False) -> tuple[str, pa.Array]:
+    """Values as a column, and its type in pandas: booleans, whole numbers where they are asked for, floats, else text.
+
+    Missing values are null. From buffers, since PyArrow's own conversion of lists imports pandas.
+    """
+    import pyarrow as pa
+
+    types = set(map(type, values)) - {type(None)}
+    present = np.array([value is not None for value in values], dtype=bool)
+    if not text and types == {bool}:
+        kind = "bool" if present.all() else "boolean"
+    elif not text and types and all(issubclass(each, int | float) and each is not bool for each in types):
+        exact = whole and present.all() and all(issubclass(each, int) for each in types)
+        kind = "int64" if exact and all(abs(value) < 2**63 for value in values) else "float64"
+    else:
+        builder = pa.lib.StringBuilder()
+        builder.append_values([None if value is None else str(value) for value in values])
+        return "string", builder.finish()
+    data = np.array([0 if value is None else value for value in values], dtype=kind.replace("boolean", "bool"))
+    bits = [np.packbits(flags, bitorder="little") if flags.dtype == bool else flags for flags in (present, data)]
+    buffers = [None if present.all() else pa.py_buffer(bits[0]), pa.py_buffer(bits[1])]
+    return kind, pa.Array.from_buffers(pa.type_for_alias(kind), len(values), buffers)
+
+
+def write_table(place: Path, table: pa.Table) -> None:
+    """Write the files of `place`, which has no ending, atomically. Raises InputError where they cannot be written."""
+    import pyarrow.parquet as pq
+
+    def fill(path: str) -> None:
+        with open(path, "wb") as file:  # PyArrow itself opens only names in UTF-8
+            pq.write_table(table, file)
+
+    replace_file(place.with_name(f"{place.name}.parquet"), fill)
+    rows = zip(*[column.to_pylist() for column in table.columns], strict=True)
+    write_rows(place.with_name(f"{place.name}.csv"), table.column_names, rows)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -17,7 +16,7 @@ from simulator.component import Spec, expected
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.loading.documents import Document, KeyPath, validate_document
 from simulator.loading.replacing import plain_value_at
-from simulator.records import Record, replace
+from simulator.records import Record
 from simulator.scenario.conditions import matches, number_of
 from simulator.units import DIMENSIONS
 
@@ -137,11 +136,12 @@ class GridFile(Spec):
 
 
 class Axis(Record):
-    """One varied key: its values as they are written, and the place of each in the sweep file."""
+    """One varied key: its values as they are written, its place in the sweep file, and the dimension that it is in."""
 
     key: str
     values: tuple[Any, ...]
-    places: tuple[KeyPath, ...]
+    place: KeyPath
+    dimension: int
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -152,21 +152,13 @@ class Axis(Record):
 class SweepGrid(Record):
     """All combinations of the entries of the dimensions; a dimension is a varied key or a group of keys under `zip`.
 
-    Points are numbered from 0, the last dimension changes fastest; `left_out` (size,) marks the skipped ones.
+    `axes`: all varied keys in the order they are written; `shape`: entries of each dimension. Points are numbered from
+    0, the last dimension changes fastest; `left_out` (size,) marks the skipped ones.
     """
 
-    dimensions: tuple[tuple[Axis, ...], ...]
+    axes: tuple[Axis, ...]
+    shape: tuple[int, ...]
     left_out: np.ndarray
-
-    @property
-    def axes(self) -> tuple[Axis, ...]:
-        """All varied keys in the order they are written."""
-        return tuple(chain.from_iterable(self.dimensions))
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Entries of each dimension."""
-        return tuple(len(dimension[0].values) for dimension in self.dimensions)
 
     def numbers(self) -> list[int]:
         """The points that are not skipped, in order."""
@@ -175,68 +167,62 @@ class SweepGrid(Record):
     def choice(self, number: int) -> tuple[int, ...]:
         """Which of its values each axis takes at a point."""
         entries = np.unravel_index(number, self.shape)
-        return tuple([int(entry) for entry, axes in zip(entries, self.dimensions, strict=True) for _ in axes])
+        return tuple([int(entries[axis.dimension]) for axis in self.axes])
 
 
 def read_grid(document: Document, near: Path, kind: type[GridFile] = GridFile) -> SweepGrid:
     """The grid of a file of this kind. Raises InputError with every problem found, each with its place."""
     file = validate_document(kind.model_validate, document, near)
-    dimensions = _read_dimensions(file, document)
-    grid = SweepGrid(dimensions, np.zeros(math.prod(len(axes[0].values) for axes in dimensions), dtype=bool))
-    return replace(grid, left_out=_left_out(file.skip, grid, document, near))
+    axes, shape = _read_axes(file, document)
+    return SweepGrid(axes, shape, _left_out(file.skip, axes, shape, document, near))
 
 
-def _read_dimensions(file: GridFile, document: Document) -> tuple[tuple[Axis, ...], ...]:
-    """The axes of each dimension. Raises InputError for keys and lists that do not go together, and for too many."""
+def _read_axes(file: GridFile, document: Document) -> tuple[tuple[Axis, ...], tuple[int, ...]]:
+    """The axes, and the entries of each dimension. Raises InputError where they do not go together or are too many."""
     groups: list[tuple[KeyPath, dict[str, Values]]] = [(("vary",), {key: given}) for key, given in file.vary.items()]
     groups += [(("zip", number), group) for number, group in enumerate(file.zip) if group]
-    problems: list[Problem] = []
+    where, problems = document.describe_place(("vary",)), list[Problem]()
+    axes, shape = list[Axis](), list[int]()
     in_ranges = sum(given.points for _, group in groups for given in group.values() if isinstance(given, Range))
     if in_ranges > MAX_VALUES:
-        what = f"at most {MAX_VALUES:,} values of all ranges together"
-        raise InputError(Problem(document.describe_place(("vary",)), what, f"{in_ranges:,}"))
-    dimensions = [tuple(_axis(key, given, (*path, key)) for key, given in group.items()) for path, group in groups]
-    seen = set[str]()
-    for axes, (path, _) in zip(dimensions, groups, strict=True):
-        for key in (axis.key for axis in axes if axis.key in seen):
+        raise InputError(Problem(where, f"at most {MAX_VALUES:,} values of all ranges together", f"{in_ranges:,}"))
+    for path, group in groups:
+        for key in (key for key in group if any(axis.key == key for axis in axes)):
             problems.append(Problem(document.describe_place((*path, key)), "each key once", f"'{key}' again"))
-        seen |= {axis.key for axis in axes}
-        if len({len(axis.values) for axis in axes}) > 1:
-            counts = ", ".join(f"{axis.key} {len(axis.values)}" for axis in axes)
+        lists = {key: tuple(given.values() if isinstance(given, Range) else given) for key, given in group.items()}
+        if len({len(values) for values in lists.values()}) > 1:
+            counts = ", ".join(f"{key} {len(values)}" for key, values in lists.items())
             problems.append(Problem(document.describe_place(path), "lists of one length", counts))
-    size, where = math.prod(len(axes[0].values) for axes in dimensions), document.describe_place(("vary",))
-    if not dimensions:
+        axes += [Axis(key, values, (*path, key), len(shape)) for key, values in lists.items()]
+        shape.append(len(axes[-1].values))
+    if not shape:
         problems.append(Problem(where, "keys to `vary` or to `zip`", "none"))
-    if size > MAX_POINTS:
+    if math.prod(shape) > MAX_POINTS:
         hint = "sweep one part after the other"
-        problems.append(Problem(where, f"at most {MAX_POINTS:,} points", f"{size:,}", hint))
+        problems.append(Problem(where, f"at most {MAX_POINTS:,} points", f"{math.prod(shape):,}", hint))
     if problems:
         raise InputError(problems)
-    return tuple(dimensions)
+    return tuple(axes), tuple(shape)
 
 
-def _axis(key: str, given: list[Any] | Range, path: KeyPath) -> Axis:
-    if isinstance(given, Range):
-        return Axis(key, tuple(given.values()), (path,) * given.points)
-    return Axis(key, tuple(given), tuple((*path, place) for place in range(len(given))))
-
-
-def _left_out(skip: Sequence[Mapping[str, Any]], grid: SweepGrid, document: Document, near: Path) -> np.ndarray:
+def _left_out(
+    skip: Sequence[Mapping[str, Any]], axes: Sequence[Axis], shape: tuple[int, ...], document: Document, near: Path
+) -> np.ndarray:
     """Which points (size,) match every condition of one of the entries. Raises InputError where none is left."""
-    left_out, problems = np.zeros(grid.shape, dtype=bool), list[Problem]()
-    axes = {axis.key: (place, axis) for place, dimension in enumerate(grid.dimensions) for axis in dimension}
+    left_out, problems = np.zeros(shape, dtype=bool), list[Problem]()
+    by_key = {axis.key: axis for axis in axes}
     for number, entry in enumerate(skip):
-        match = np.ones(grid.shape, dtype=bool)
+        match = np.ones(shape, dtype=bool)
         for key, condition in entry.items():
-            within = [name for name in axes if f"{key}.".startswith(f"{name}.")]
+            within = [name for name in by_key if f"{key}.".startswith(f"{name}.")]
             if not within:
                 where, what = document.describe_place(("skip", number, key)), "a key that varies, or a part of it"
-                problems.append(Problem(where, what, f"'{key}'", suggest_nearest(key, axes)))
+                problems.append(Problem(where, what, f"'{key}'", suggest_nearest(key, by_key)))
                 continue
-            place, axis = axes[max(within, key=len)]
+            axis = by_key[max(within, key=len)]
             rest = key[len(axis.key) + 1 :]
             met = [matches(plain_value_at(value, rest, near), condition) for value in axis.values]
-            match &= np.array(met).reshape([-1 if each == place else 1 for each in range(match.ndim)])
+            match &= np.array(met).reshape([-1 if each == axis.dimension else 1 for each in range(match.ndim)])
         left_out |= match
     if not problems and left_out.all():
         problems.append(Problem(document.describe_place(("skip",)), "at least one point that is not skipped", "none"))

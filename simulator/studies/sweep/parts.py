@@ -13,88 +13,65 @@ from pydantic import TypeAdapter, ValidationError
 from simulator.errors import InputError, Problem, format_value
 from simulator.loading.documents import Document, KeyPath, read_document
 from simulator.loading.finding import named_file
-from simulator.loading.replacing import replace_key
-from simulator.scenario.cluster import Cluster
+from simulator.scenario.changes import Override
 from simulator.scenario.scenario import NOTES, Scenario
 from simulator.studies.sweep.grid import Axis
 
 _REMEMBERED = 4096
 """Validated parts that are kept: a sweep may have a new one at every point."""
-Anchor = tuple[str, ...]
-"""Where a part belongs: `(key,)` in the scenario, or `("cluster", key)`."""
 
 
 class Parts:
     """The parts of a sweep's scenarios, from the base and the values of the axes that a point chooses.
 
     A part that is not valid by itself stays plain data; the points that have it report what is wrong. `applied` are the
-    places of the axes that changed a part of some point.
+    places of the axes that changed a part of some point; `foreign`, of those whose key some kind does not have, what is
+    wrong if no other kind has it.
     """
 
     def __init__(self, document: Document, near: Path, axes: tuple[Axis, ...], strict: bool) -> None:
         self.document, self.axes = document, axes
         self.base_document, self.inside, self.base, self.near = _read_base(document, near)
         self.context = {"units_required": strict, "near": self.near}
-        if isinstance(cluster := self.base.get("cluster"), dict):
-            self.base["cluster"] = {key: self._fixed_part(("cluster", key), value) for key, value in cluster.items()}
-        self.fixed = {key: self._fixed_part((key,), value) for key, value in self.base.items()}
         self.anchored: dict[str, list[int]] = {}
         for place in sorted(range(len(axes)), key=lambda place: len(axes[place].parts)):
             self.anchored.setdefault(axes[place].parts[0], []).append(place)
         self.varied: dict[tuple[str, tuple[int, ...]], Any] = {}
         self.applied: set[int] = set()
         self.foreign: dict[int, Problem] = {}
+        self.fixed = {key: self._part(key, [], ()) for key in self.base if key not in self.anchored}
 
     def of(self, choice: tuple[int, ...]) -> dict[str, Any]:
         """The fields of a point's scenario: validated specs, or plain data where a part is not valid by itself."""
-        picked = {key: tuple([choice[place] for place in places]) for key, places in self.anchored.items()}
-        return self.fixed | {key: self._part(key, chosen, choice) for key, chosen in picked.items()}
+        parts = dict(self.fixed)
+        for key, places in self.anchored.items():
+            picked = key, tuple([choice[place] for place in places])
+            if picked not in self.varied:
+                made = self._part(key, places, choice)
+                if len(self.varied) >= _REMEMBERED:
+                    self.varied.clear()
+                self.varied[picked] = made
+            parts[key] = self.varied[picked]
+        return parts
 
-    def ignore_memory(self) -> None:
-        """Let every point that does not fit into the memory of a GPU be predicted all the same."""
-        self.fixed["ignore_memory"] = True
-
-    def unapplied(self) -> list[Problem]:
-        """Keys that do not exist in any of the kinds that they were varied with."""
-        return [problem for place, problem in self.foreign.items() if place not in self.applied]
-
-    def where(self, path: KeyPath, choice: tuple[int, ...]) -> str:
-        """`file:line:column` of a key of a point: of the value chosen for it in the sweep file, or in the base."""
-        names = tuple(str(part) for part in path)
-        inside = [place for place, axis in enumerate(self.axes) if names[: len(axis.parts)] == axis.parts]
-        if not inside:
-            return self.base_document.where((*self.inside, *path))
-        place = max(inside, key=lambda item: len(self.axes[item].parts))
-        axis = self.axes[place]
-        return self.document.where((*axis.places[choice[place]], *path[len(axis.parts) :]))
-
-    def _part(self, key: str, picked: tuple[int, ...], choice: tuple[int, ...]) -> Any:
-        """A validated part with the values of its axes.
+    def _part(self, key: str, places: list[int], choice: tuple[int, ...]) -> Any:
+        """A validated part with the values of these axes.
 
         A key below a kind that varies as well is left out for kinds that do not have it.
         """
-        if (key, picked) in self.varied:
-            return self.varied[key, picked]
-        places = list(self.anchored[key])
-        while True:
-            value: Any = self.base
-            for place in places:
-                value = self._replace(value, place, choice[place])
-            made = value[key]
-            try:
-                made = self._validate((key,), made)
-            except ValidationError as error:
-                foreign = self._find_foreign(places, error)
-                for place, problem in foreign.items():  # a near key (`did you mean`) before a list (`valid`)
-                    self.foreign[place] = min(problem, self.foreign.get(place, problem), key=attrgetter("hint"))
-                if foreign:
-                    places = [place for place in places if place not in foreign]
-                    continue
-            break
+        value: Any = self.base
+        for place in places:
+            value = self._replace(value, place, choice[place])
+        made, adapter = value[key], _adapter(key)
+        try:
+            made = made if adapter is None else adapter.validate_python(made, context=self.context)
+        except ValidationError as error:
+            foreign = self._find_foreign(places, error)
+            for place, problem in foreign.items():  # a near key (`did you mean`) before a list (`valid`)
+                self.foreign[place] = min(problem, self.foreign.get(place, problem), key=attrgetter("hint"))
+            if foreign:
+                return self._part(key, [place for place in places if place not in foreign], choice)
         self.applied.update(places)
-        if len(self.varied) >= _REMEMBERED:
-            self.varied.clear()
-        self.varied[key, picked] = made
         return made
 
     def _find_foreign(self, places: list[int], error: ValidationError) -> dict[int, Problem]:
@@ -107,32 +84,31 @@ class Parts:
         kinds, foreign = [f"{axis.key}." for axis in self.axes], dict[int, Problem]()
         for place, axis in ((place, self.axes[place]) for place in places):
             if axis.parts[1:] in hints and any(axis.key.startswith(kind) for kind in kinds):
-                where = f"{self.document.where(axis.places[0][:2])}: {axis.key}"
+                where = f"{self.document.where(axis.place[:2])}: {axis.key}"
                 foreign[place] = Problem(where, "a known key", f"'{axis.parts[-1]}'", hints[axis.parts[1:]])
         return foreign
 
     def _replace(self, data: Any, place: int, chosen: int) -> Any:
         axis = self.axes[place]
-        try:
-            return replace_key(data, axis.key, axis.values[chosen], self.near)
-        except InputError as error:
-            self.applied.add(place)
-            where = f"{self.document.where(axis.places[chosen])}: {axis.key}"
-            raise InputError([Problem(where, item.expected, item.got, item.hint) for item in error.problems]) from None
+        where = f"{self.document.where((*axis.place, chosen))}: {axis.key}"
+        return Override(axis.key, axis.values[chosen], "", where).apply(data, self.near)
 
-    def _fixed_part(self, anchor: Anchor, value: Any) -> Any:
-        """A part that does not vary; one that varies, or a part of it, stays plain data."""
-        own = f"{'.'.join(anchor)}."
-        if any(own.startswith(key) or key.startswith(own) for key in (f"{axis.key}." for axis in self.axes)):
-            return value
-        try:
-            return self._validate(anchor, value)
-        except ValidationError:
-            return value
 
-    def _validate(self, anchor: Anchor, value: Any) -> Any:
-        adapter = _adapter(anchor)
-        return value if adapter is None else adapter.validate_python(value, context=self.context)
+class PointDocument(Document, kw_only=True):
+    """The scenario of a point: a varied key stands where its value is written in the sweep file, others in the base."""
+
+    parts: Parts
+    choice: tuple[int, ...]
+
+    def where(self, path: KeyPath) -> str:
+        """`file:line:column` of a key."""
+        parts, names = self.parts, tuple(str(part) for part in path)
+        inside = [place for place, axis in enumerate(parts.axes) if names[: len(axis.parts)] == axis.parts]
+        if not inside:
+            return parts.base_document.where((*parts.inside, *path))
+        place = max(inside, key=lambda item: len(parts.axes[item].parts))
+        axis = parts.axes[place]
+        return parts.document.where((*axis.place, self.choice[place], *path[len(axis.parts) :]))
 
 
 def _read_base(document: Document, near: Path) -> tuple[Document, KeyPath, dict[str, Any], Path]:
@@ -154,12 +130,11 @@ def _without_notes(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @cache
-def _adapter(anchor: Anchor) -> TypeAdapter[Any] | None:
-    """Validates one field by itself; None where there is no such field."""
-    fields = (Scenario if len(anchor) == 1 else Cluster).model_fields
-    if anchor[-1] not in fields:
+def _adapter(key: str) -> TypeAdapter[Any] | None:
+    """Validates one field of a scenario by itself; None where there is no such field."""
+    about = Scenario.model_fields.get(key)
+    if about is None:
         return None
-    about = fields[anchor[-1]]
     annotated: Any = Annotated
     plain: Any = about.annotation
     return TypeAdapter(annotated[(plain, *about.metadata)] if about.metadata else plain)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +13,20 @@ from pydantic import ConfigDict, Field, StrictBool, TypeAdapter, ValidationError
 from pydantic.json_schema import JsonSchemaValue
 
 from simulator.component import Component, Spec, expected
-from simulator.errors import InputError, Problem, map_unless_refused
-from simulator.loading.documents import Document, KeyPath, problems_of
+from simulator.errors import InputError, Problem
+from simulator.loading.documents import Document, problems_of
 from simulator.prediction.doubts.spread import Spread, compare_spreads
 from simulator.prediction.run import Prediction
+from simulator.prediction.simulated import try_each
 from simulator.records import Struct, field
 from simulator.scenario.changes import with_value
 from simulator.scenario.conditions import number_of
 from simulator.scenario.scenario import Scenario
 from simulator.sparsifiers.dense import Dense
 from simulator.studies.storage.journal import PointOutcome, failed, succeeded
-from simulator.studies.storage.row_table import rows_of
+from simulator.studies.storage.row_table import row_of
 from simulator.studies.sweep.grid import GridFile, SweepGrid, read_grid
-from simulator.studies.sweep.parts import Parts
+from simulator.studies.sweep.parts import Parts, PointDocument
 from simulator.studies.variants.crossing import Intervals, evaluate
 from simulator.units import COLUMN_SUFFIXES
 
@@ -71,62 +73,6 @@ def _partial(place: str, schema: JsonSchemaValue) -> JsonSchemaValue:
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
-class WantedColumns(Struct):
-    """What is computed of every point. `verdicts`: whether it is faster than dense with all else the same, for which
-    intervals are always full."""
-
-    intervals: Intervals = "first_order"
-    verdicts: bool = False
-    dense: dict[str, Spread | None] = field(default_factory=dict)
-
-    @property
-    def suffix(self) -> str:
-        """What is added to the digest of a point whose row is not that of a plain prediction."""
-        parts = [self.intervals] * (self.intervals != "first_order") + ["verdicts"] * self.verdicts
-        return "".join(f"+{part}" for part in parts)
-
-    def rows(self, scenarios: Sequence[Scenario]) -> list[dict[str, Any] | InputError]:
-        """The row of each point, or why the parts of its scenario cannot work together."""
-        predictions = self._predict(scenarios)
-        made = map_unless_refused(rows_of, predictions)
-        if self.intervals == "none":
-            made = map_unless_refused(lambda rows: map(_without_intervals, rows), made)
-        if self.verdicts:
-            self._add_verdicts(made, predictions)
-        return made
-
-    def _predict(self, scenarios: Sequence[Scenario]) -> list[Prediction | InputError]:
-        # Verdicts need inputs whose effect is not known to first order, such as the network behind hidden exchanges.
-        return evaluate(scenarios, "full" if self.verdicts else self.intervals)
-
-    def _add_verdicts(
-        self, rows: Sequence[dict[str, Any] | InputError], predictions: Sequence[Prediction | InputError]
-    ) -> None:
-        """Add the verdict against dense to rows; none for dense itself, and where dense cannot run."""
-        opponents = {
-            place: with_value(with_value(made.scenario, "workload.gradients", ""), "sparsifier", Dense())
-            for place, made in enumerate(predictions)
-            if not isinstance(made, InputError) and not isinstance(made.scenario.sparsifier, Dense)
-        }
-        wanted = {opponent.digest: opponent for opponent in opponents.values()}  # which several methods share
-        if len(self.dense) + len(wanted) > _REMEMBERED:
-            self.dense = {digest: made for digest, made in self.dense.items() if digest in wanted}
-        new = {digest: opponent for digest, opponent in wanted.items() if digest not in self.dense}
-        for digest, rival in zip(new, self._predict([*new.values()]), strict=True):
-            self.dense[digest] = None if isinstance(rival, InputError) else rival.spread
-        for place, opponent in opponents.items():
-            row, made, dense = rows[place], predictions[place], self.dense[opponent.digest]
-            if not (dense is None or isinstance(row, InputError) or isinstance(made, InputError)):
-                verdict = compare_spreads(made.spread, dense)
-                low, high = verdict.interval()
-                row |= {"speed_up": verdict.value, "speed_up_interval.p5": low, "speed_up_interval.p95": high}
-                row |= {"probability": verdict.probability(), "verdict": verdict.word}
-
-
-def _without_intervals(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if name.partition(".")[0] not in _FROM_INTERVALS}
-
-
 Quantity = tuple[Any, str]
 """A number in SI and its unit."""
 
@@ -154,22 +100,18 @@ def _cell(value: Any) -> Any:
     return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, Mapping | list | tuple) else value
 
 
-_NETWORK = ("cluster.network", "topology", "fidelity")
+def _dense_of(scenario: Scenario) -> Scenario:
+    """Dense with all else the same."""
+    return with_value(with_value(scenario, "workload.gradients", ""), "sparsifier", Dense())
 
 
-class _PointDocument(Document, kw_only=True):
-    """A scenario whose varied keys are written in the sweep file and the others in the base."""
-
-    lookup: Callable[[KeyPath], str]
-
-    def where(self, path: KeyPath) -> str:
-        """`file:line:column` of a key."""
-        return self.lookup(path)
+_NETWORK = ("cluster.network.", "topology.", "fidelity.")
 
 
 class GridPoints:
-    """The scenarios of a grid, by number.
+    """The scenarios of a grid, by number, and what is computed of each.
 
+    A row is stored under the digest of its scenario with the `suffix` of what the sweep wants beyond a prediction.
     `strict`: numbers need their units, as they do in files. Can be pickled: another process then needs no files except
     traces.
     """
@@ -177,15 +119,14 @@ class GridPoints:
     def __init__(self, document: Document, near: Path, strict: bool) -> None:
         self.document = document
         self.grid: SweepGrid = read_grid(document, near, SweepFile)
-        self.wanted = WantedColumns(document.data.get("intervals", "first_order"), document.data.get("verdicts", False))
         self.axes = self.grid.axes
-        self.places_of_work = [
-            place
-            for place, axis in enumerate(self.axes)
-            if not any(f"{axis.key}.".startswith(f"{key}.") for key in _NETWORK)
-        ]
         self.parts = Parts(document, near, self.axes, strict)
         self.quantities: dict[tuple[int, int], Quantity] = {}
+        self.intervals: Intervals = document.data.get("intervals", "first_order")
+        self.verdicts: bool = document.data.get("verdicts", False)
+        wanted = [self.intervals] * (self.intervals != "first_order") + ["verdicts"] * self.verdicts
+        self.suffix = "".join(f"+{part}" for part in wanted)
+        self.dense: dict[str, Spread | None] = {}
 
     @property
     def name(self) -> str:
@@ -194,6 +135,11 @@ class GridPoints:
         base, keys = self.parts.base.get("name") or own, ", ".join(axis.key for axis in self.axes)
         return str(self.document.data.get("name") or (f"{base}, by {keys}" if base else "sweep"))
 
+    def choice_of_work(self, number: int) -> tuple[int, ...]:
+        """What a point chooses on all axes but those of the network: points that choose the same are priced once."""
+        pairs = zip(self.axes, self.grid.choice(number), strict=True)
+        return tuple([chosen for axis, chosen in pairs if not f"{axis.key}.".startswith(_NETWORK)])
+
     def scenario(self, number: int) -> Scenario:
         """The validated scenario of a point. Raises InputError with every problem found."""
         choice = self.grid.choice(number)
@@ -201,7 +147,7 @@ class GridPoints:
         try:
             scenario = Scenario.model_validate(data, context=self.parts.context)
         except ValidationError as error:
-            document = _PointDocument(self.document.path, data, {}, lookup=lambda path: self.parts.where(path, choice))
+            document = PointDocument(self.document.path, data, {}, parts=self.parts, choice=choice)
             raise InputError(problems_of(error, document)) from None
         for place, chosen in enumerate(choice):
             if (place, chosen) not in self.quantities and place in self.parts.applied:
@@ -213,23 +159,45 @@ class GridPoints:
     def evaluate(self, numbers: Sequence[int]) -> list[PointOutcome]:
         """Predict points together; an exception becomes the outcome's error."""
         scenarios = [self.scenario(number) for number in numbers]
+        digests = [scenario.digest + self.suffix for scenario in scenarios]
         try:
-            rows = self.wanted.rows(scenarios)
+            rows = self._rows(scenarios)
         except Exception as error:  # one failing point must not stop the sweep, nor take others with it
             if len(numbers) > 1:
                 half = len(numbers) // 2
                 return [*self.evaluate(numbers[:half]), *self.evaluate(numbers[half:])]
-            return [self.failure(numbers[0], f"{type(error).__name__}: {error}")]
-        pairs = zip(map(self.identity, scenarios), rows, strict=True)
+            return [failed(digests[0], f"{type(error).__name__}: {error}")]
+        pairs = zip(digests, rows, strict=True)
         return [failed(i, one_line(row)) if isinstance(row, InputError) else succeeded(i, row) for i, row in pairs]
 
-    def failure(self, number: int, message: str) -> PointOutcome:
-        """The outcome of a point that could not be evaluated."""
-        return failed(self.identity(self.scenario(number)), message)
+    def _rows(self, scenarios: Sequence[Scenario]) -> list[dict[str, Any] | InputError]:
+        """The row of each point, or why the parts of its scenario cannot work together."""
+        if not self.verdicts:
+            return try_each(evaluate(scenarios, self.intervals), self._row)
+        # Verdicts need inputs whose effect is not known to first order, such as the network behind hidden exchanges.
+        methods = [scenario for scenario in scenarios if not isinstance(scenario.sparsifier, Dense)]
+        wanted = {dense.digest: dense for dense in map(_dense_of, methods)}  # which several methods share
+        if len(self.dense) + len(wanted) > _REMEMBERED:
+            self.dense = {digest: spread for digest, spread in self.dense.items() if digest in wanted}
+        new = {digest: dense for digest, dense in wanted.items() if digest not in self.dense}
+        for digest, made in zip(new, evaluate([*new.values()], "full"), strict=True):
+            self.dense[digest] = None if isinstance(made, InputError) else made.spread
+        return try_each(evaluate(scenarios, "full"), self._row)
 
-    def identity(self, scenario: Scenario) -> str:
-        """What the row of a scenario is stored under: its digest, and what this sweep wants beyond a prediction."""
-        return scenario.digest + self.wanted.suffix
+    def _row(self, made: Prediction) -> dict[str, Any]:
+        """A prediction as a row, with its verdict against dense; none for dense itself, and where dense cannot run."""
+        row, method = row_of(made.result_without_lists), made.scenario
+        if self.intervals == "none":
+            return {name: value for name, value in row.items() if name.partition(".")[0] not in _FROM_INTERVALS}
+        if not self.verdicts or isinstance(method.sparsifier, Dense):
+            return row
+        dense = self.dense[_dense_of(method).digest]
+        if dense is not None:
+            verdict = compare_spreads(made.spread, dense)
+            low, high = verdict.interval()
+            row |= {"speed_up": verdict.value, "speed_up_interval.p5": low, "speed_up_interval.p95": high}
+            row |= {"probability": verdict.probability(), "verdict": verdict.word}
+        return row
 
     def column(self, place: int) -> tuple[str, list[Any]]:
         """The name of an axis as a column, with its unit, and its values there.
@@ -266,31 +234,21 @@ class SweepPlan(Struct):
     broken: dict[int, str] = field(default_factory=dict)
     groups: list[list[int]] = field(default_factory=list)
 
-    @property
-    def distinct(self) -> int:
-        """Number of points that differ."""
-        return sum(map(len, self.groups))
-
 
 def plan_sweep(points: GridPoints, shard: Shard | None) -> SweepPlan:
     """Build and identify every point. Raises InputError for a value that is wrong in every point that has it."""
-    plan, errors = SweepPlan(), dict[int, InputError]()
+    plan, errors = SweepPlan(points.grid.numbers()), dict[int, InputError]()
     first: dict[str, int] = {}
-    for number in points.grid.numbers():
-        plan.rows.append(number)
+    for number in plan.rows:
         try:
-            plan.digests[number] = points.identity(points.scenario(number))
+            plan.digests[number] = points.scenario(number).digest + points.suffix
             first.setdefault(plan.digests[number], number)
         except InputError as error:
             errors[number] = error
     _refuse_bad_values(points, plan, errors)
     plan.broken = {number: one_line(error) for number, error in errors.items()}
-    groups: dict[tuple[int, ...], list[int]] = {}
-    for number in first.values():
-        # Points that differ only in network and topology, whose work is priced once.
-        choice = points.grid.choice(number)
-        groups.setdefault(tuple([choice[place] for place in points.places_of_work]), []).append(number)
-    plan.groups = [groups[key] for key in sorted(groups)]
+    in_order = sorted(first.values(), key=points.choice_of_work)
+    plan.groups = [list(group) for _, group in groupby(in_order, points.choice_of_work)]
     if shard is not None:  # whole groups, and every n-th of the points that cannot be built
         part, parts = shard
         plan.groups = plan.groups[part - 1 :: parts]
@@ -303,7 +261,8 @@ def plan_sweep(points: GridPoints, shard: Shard | None) -> SweepPlan:
 def _refuse_bad_values(points: GridPoints, plan: SweepPlan, errors: Mapping[int, InputError]) -> None:
     """Raise the problems of values that no point can be built with; other points that fail become rows."""
     good = {item for number in plan.digests for item in enumerate(points.grid.choice(number))}
-    problems = {str(problem): problem for problem in points.parts.unapplied()}
+    unknown = (problem for place, problem in points.parts.foreign.items() if place not in points.parts.applied)
+    problems = {str(problem): problem for problem in unknown}
     for number, error in errors.items():
         if any(item not in good for item in enumerate(points.grid.choice(number))):
             problems |= {str(problem): problem for problem in error.problems}

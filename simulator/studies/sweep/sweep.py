@@ -35,6 +35,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,12 +48,13 @@ from simulator.records import replace
 from simulator.reporting.wording.blocks import method_name
 from simulator.scenario.versions import versions
 from simulator.studies.processes.executors import Batches, Evaluation, count_processes, run_locally
-from simulator.studies.storage.journal import Journal, PointOutcome
-from simulator.studies.storage.row_table import Table, frame_of, table_of, write_table
+from simulator.studies.storage.journal import Journal, PointOutcome, failed
+from simulator.studies.storage.row_table import table_of, write_table
 from simulator.studies.sweep.points import GridPoints, Shard, SweepPlan, plan_sweep
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
 FEW = 24
 """Up to so many points a program evaluates in its own process, where starting others takes longer."""
@@ -66,18 +68,18 @@ class PointFailed(SparsimError):
 class SweepResult:
     """The result of a sweep: its columns, the manifest that is on disk, and the errors of points that failed."""
 
-    columns: Table
+    columns: pa.Table
     manifest: dict[str, Any]
 
     @property
     def errors(self) -> list[str]:
         """The errors of the points that failed, in the order of the points."""
-        return [error for error in self.columns["error"].values if error is not None]
+        return [error for error in self.columns["error"].to_pylist() if error is not None]
 
     @cached_property
     def table(self) -> pd.DataFrame:
         """One row per point."""
-        return frame_of(self.columns)
+        return self.columns.to_pandas()
 
 
 def sweep(
@@ -126,7 +128,7 @@ def run_sweep(
         document = _with_base(document, base)
     points = GridPoints(document, near, strict=not isinstance(source, Mapping))
     if ignore_memory:
-        points.parts.ignore_memory()
+        points.parts.fixed["ignore_memory"] = True
     if workers is None and len(points.grid.numbers()) <= few:
         workers = 1
     run, plan = _executor(workers, cluster), plan_sweep(points, shard)
@@ -136,16 +138,18 @@ def run_sweep(
         todo = [[n for n in group if not kept(plan.digests[n])] for group in plan.groups]
         todo = [group for group in todo if group]
         manifest = _manifest(document, points, plan, shard)
-        manifest |= {"reused": plan.distinct - sum(map(len, todo)), "started": _now(), "finished": None}
+        manifest |= {"reused": manifest["distinct"] - sum(map(len, todo)), "started": _now(), "finished": None}
         _write_manifest(out / f"manifest{part}.json", manifest)
-        progress, observe = Progress(plan.distinct, manifest["reused"]), observe or (lambda _: None)
+        progress, observe = Progress(manifest["distinct"], manifest["reused"]), observe or (lambda _: None)
         observe(progress)
         if fail_fast:
-            _refuse_known_failures(plan, journal, retry_failed)
+            before = (digest for digest in plan.digests.values() if kept(digest) and not journal.finished(digest))
+            for error in chain(plan.broken.values(), (journal.record(digest).error for digest in before)):
+                raise PointFailed(error)
         began = time.monotonic()
         with closing(run(points.evaluate, todo)) as outcomes:  # on any exception all its processes are stopped
             for batch in outcomes:
-                errors = _keep(batch, points, plan, journal)
+                errors = _keep(batch, plan, journal)
                 progress.evaluated += len(batch)
                 progress.failed += len(errors)
                 progress.seconds = time.monotonic() - began
@@ -159,20 +163,9 @@ def run_sweep(
     return swept
 
 
-def _refuse_known_failures(plan: SweepPlan, journal: Journal, retry_failed: bool) -> None:
-    """Raise PointFailed for a point that cannot be built, or that failed before and is not tried again."""
-    for error in plan.broken.values():
-        raise PointFailed(error)
-    for digest in plan.digests.values():
-        if not retry_failed and digest in journal.records and not journal.finished(digest):
-            raise PointFailed(journal.record(digest).error)
-
-
-def _keep(
-    batch: Sequence[Evaluation[PointOutcome]], points: GridPoints, plan: SweepPlan, journal: Journal
-) -> list[str]:
+def _keep(batch: Sequence[Evaluation[PointOutcome]], plan: SweepPlan, journal: Journal) -> list[str]:
     """Write outcomes into the journal; the errors among them. Raises SparsimError for one of another version."""
-    found = {number: outcome or points.failure(number, lost) for number, outcome, lost in batch}
+    found = {number: outcome or failed(plan.digests[number], lost) for number, outcome, lost in batch}
     for number, outcome in found.items():
         if outcome.digest != plan.digests[number]:
             raise SparsimError(f"point {number} was evaluated by another version of sparsim")
@@ -180,7 +173,7 @@ def _keep(
     return [outcome.error for outcome in found.values() if outcome.error is not None]
 
 
-def _write_table(place: Path, points: GridPoints, plan: SweepPlan, journal: Journal) -> Table:
+def _write_table(place: Path, points: GridPoints, plan: SweepPlan, journal: Journal) -> pa.Table:
     choices = [points.grid.choice(number) for number in plan.rows]
     varied: dict[str, list[Any]] = {}
     for axis in range(len(points.axes)):
@@ -227,9 +220,10 @@ def _with_base(document: Document, base: str | Path) -> Document:
 
 def _executor(workers: int | None, cluster: str | None) -> Callable[..., Batches[PointOutcome]]:
     if cluster is not None:
-        from simulator.studies.processes.dask_executor import DaskExecutor
+        from simulator.studies.processes.dask_executor import find_distributed, run_on_cluster
 
-        return DaskExecutor(cluster).run
+        find_distributed()  # it is refused before anything is written
+        return partial(run_on_cluster, address=cluster)
     return partial(run_locally, processes=count_processes((os.cpu_count() or 1) if workers is None else workers))
 
 
@@ -241,7 +235,7 @@ def _manifest(document: Document, points: GridPoints, plan: SweepPlan, shard: Sh
         "versions": versions(),
         "shard": None if shard is None else f"{shard[0]}/{shard[1]}",
         "points": len(plan.rows),
-        "distinct": plan.distinct,
+        "distinct": sum(map(len, plan.groups)),
         "skipped": int(points.grid.left_out.sum()),
     }
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple, Self, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from simulator.bounds import BOUNDS
 from simulator.errors import InputError, map_unless_refused, unless_refused
@@ -16,6 +16,7 @@ from simulator.models.overlap import ScaleMixture
 from simulator.prediction.doubts.spread import Spread
 from simulator.prediction.result import RunResult
 from simulator.prediction.run import Prediction, plan_of, run_batch, with_responses_of
+from simulator.prediction.simulated import try_each
 from simulator.records import Record
 from simulator.scenario.changes import INFINITE, with_value, without_spread
 from simulator.scenario.cluster import Stragglers
@@ -35,11 +36,6 @@ def evaluate(scenarios: Sequence[Scenario], intervals: Intervals = "first_order"
     """
     made = run_batch(scenarios, intervals=intervals != "none")
     return map_unless_refused(with_responses_of, made) if intervals == "full" else made
-
-
-def evaluate_all(scenarios: Sequence[Scenario], intervals: Intervals = "first_order") -> list[Prediction]:
-    """The prediction of each scenario in order. Raises the InputError of the first one that is refused."""
-    return [unless_refused(item) for item in evaluate(scenarios, intervals)]
 
 
 Found = TypeVar("Found")
@@ -63,11 +59,6 @@ class PointAnswer(NamedTuple):
     result: RunResult
     spread: Spread
     followed: bool
-
-    @classmethod
-    def of(cls, prediction: Prediction) -> Self:
-        """That of a prediction."""
-        return cls(prediction.result_without_lists, prediction.spread, prediction.plan.prices.flowed > 0)
 
 
 class Along:
@@ -118,18 +109,14 @@ def search_together(searches: Sequence[Search[Found]]) -> list[Found]:
 
 def _evaluate_points(points: Sequence[AskedPoint]) -> None:
     """Add what is not known yet to what is known along the axes of points."""
-    new: dict[Intervals, dict[tuple[int, float], tuple[AskedPoint, Scenario]]] = {}
-    for point in points:
-        along, value, intervals = point
-        if (value, intervals) not in along.known:
-            try:
-                new.setdefault(intervals, {})[id(along), value] = point, along.axis.at(along.scenario, value)
-            except InputError as error:
-                along.known[value, intervals] = error
-    for intervals, asked in new.items():
-        made = evaluate([scenario for _, scenario in asked.values()], intervals)
-        for ((along, value, _), _), item in zip(asked.values(), made, strict=True):
-            along.known[value, intervals] = item if isinstance(item, InputError) else PointAnswer.of(item)
+    new = dict.fromkeys(point for point in points if (point.value, point.intervals) not in point.along.known)
+    for intervals in dict.fromkeys(point.intervals for point in new):
+        asked = [point for point in new if point.intervals == intervals]
+        scenarios = try_each(asked, lambda point: point.along.axis.at(point.along.scenario, point.value))
+        made = map_unless_refused(partial(evaluate, intervals=intervals), scenarios)
+        answers = try_each(made, lambda it: PointAnswer(it.result_without_lists, it.spread, it.plan.prices.flowed > 0))
+        for point, answer in zip(asked, answers, strict=True):
+            point.along.known[point.value, intervals] = answer
 
 
 def gaps_and_changes(gap: Gap, values: Sequence[float]) -> Search[tuple[dict[float, float], list[tuple[float, float]]]]:

@@ -99,9 +99,9 @@ def topology_name(scenario: Scenario) -> str:
     return scenario.topology.kind + (f" {placement}" if placement else "")
 
 
-def combination_name(scenario: Scenario, rounding: str = "") -> str:
-    """Method, how it is rounded, schedule and topology: `topk 0.01 (bucketed 4 MiB, ring)`."""
-    return f"{method_name(scenario)}{rounding} ({schedule_name(scenario)}, {topology_name(scenario)})"
+def combination_name(scenario: Scenario) -> str:
+    """Method, schedule and topology: `topk 0.01 (bucketed 4 MiB, ring)`."""
+    return f"{method_name(scenario)} ({schedule_name(scenario)}, {topology_name(scenario)})"
 
 
 def show_size(nbytes: float) -> str:

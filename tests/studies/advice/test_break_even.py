@@ -22,7 +22,7 @@ from simulator.studies.advice.crossings import (
     nodes_axis,
 )
 from simulator.studies.advice.search import search
-from simulator.studies.variants.crossing import Along, PointAnswer, find_change, search_together
+from simulator.studies.variants.crossing import Along, evaluate, find_change, search_together
 
 advise = in_json(advise)
 
@@ -73,7 +73,10 @@ def with_spreads(monkeypatch, halves):
         half = halves[scenario.sparsifier.kind]
         return Spread(run(scenario).spread.time, (Response(item.key, (item,), -half, half),))
 
-    monkeypatch.setattr(PointAnswer, "of", lambda made: PointAnswer(made.result, spread(made.scenario), followed=False))
+    def answered(scenarios, intervals):
+        return [replace(made, spread=spread(made.scenario)) for made in evaluate(scenarios, intervals)]
+
+    monkeypatch.setattr("simulator.studies.variants.crossing.evaluate", answered)
 
 
 def test_errors_that_both_share_in_proportion_leave_a_point(monkeypatch):

@@ -126,7 +126,7 @@ def test_the_command_prints_the_ranking_so_far(tmp_path, monkeypatch):
     path = tmp_path / "mine.yaml"
     path.write_text(json.dumps(ddp(layers=LAYERS[:2], gpu=CARD).resolved()))
     monkeypatch.setattr("simulator.studies.advice.advice.candidates", lambda *_: METHODS)
-    plain = ranking.evaluate_all
+    plain = ranking.evaluate
     calls = []
 
     def once(scenarios, intervals="first_order"):
@@ -135,7 +135,7 @@ def test_the_command_prints_the_ranking_so_far(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return plain(scenarios, intervals)
 
-    monkeypatch.setattr(ranking, "evaluate_all", once)
+    monkeypatch.setattr(ranking, "evaluate", once)
     result = invoke("advise", path, "--processes", "1")
     assert result.exit_code == 130 and "Interrupted during the intervals of the ranking" in result.stdout
     assert "what to do" in result.stdout and "interrupted during the intervals" in result.stderr

@@ -18,7 +18,7 @@ from simulator.studies.compare.opponent import best_dense
 from simulator.studies.planning import planning
 from simulator.studies.planning.planning import Solution, find_border, plan_backwards
 from simulator.studies.planning.targets import FASTER, Training, parse_target, unknowns_of
-from simulator.studies.variants.crossing import evaluate_all, search_together
+from simulator.studies.variants.crossing import evaluate, search_together
 
 sys.path.insert(0, str(ROOT / "tests" / "invariants"))
 
@@ -105,7 +105,7 @@ def test_the_interval_holds_the_answer():
 def test_at_the_ends_of_an_interval_the_time_is_met_if_it_is_that_of_its_own_ends():
     scenario = load("quickstart", LOCAL)
     (answer,) = plan_backwards(scenario, "iteration time 1 s", ["bandwidth"])["answers"]
-    (made,) = evaluate_all([with_value(scenario, answer["key"], answer["needed"])], "full")
+    (made,) = evaluate([with_value(scenario, answer["key"], answer["needed"])], "full")
     for bandwidth, end in zip(answer["interval"], made.spread.interval(), strict=True):
         longer = end / made.spread.time
         assert longer * times(with_value(scenario, answer["key"], bandwidth)) == pytest.approx(1.0, rel=1e-3)

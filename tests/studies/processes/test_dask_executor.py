@@ -14,7 +14,7 @@ from small_inputs import BASE
 from small_sweeps import results
 
 from simulator.errors import InputError, SparsimError
-from simulator.studies.processes.dask_executor import DaskExecutor
+from simulator.studies.processes.dask_executor import run_on_cluster
 from simulator.studies.sweep.sweep import run_sweep
 
 pytestmark = [
@@ -120,7 +120,7 @@ def test_points_whose_workers_die_are_tried_again_alone_and_then_fail(here):
     from distributed.scheduler import KilledWorker
 
     failing = Failing((3, 70), KilledWorker("chunk", SimpleNamespace(address="tcp://there"), 3))
-    outcomes = {o.number: o for batch in DaskExecutor(here).run(failing, [range(40), range(40, 80)]) for o in batch}
+    outcomes = {o.number: o for batch in run_on_cluster(failing, [range(40), range(40, 80)], here) for o in batch}
     assert sorted(outcomes) == list(range(80))
     errors = {number: outcome.lost for number, outcome in outcomes.items() if outcome.lost}
     assert errors == dict.fromkeys((3, 70), "the Dask workers that evaluated this point died")
@@ -128,7 +128,7 @@ def test_points_whose_workers_die_are_tried_again_alone_and_then_fail(here):
 
 def test_an_error_of_the_workers_is_said_with_the_cluster_s_address(here):
     with pytest.raises(SparsimError, match=rf"^--cluster {here}: ImportError: no module named simulator$"):
-        list(DaskExecutor(here).run(Failing((3,), ImportError("no module named simulator")), [range(8)]))
+        list(run_on_cluster(Failing((3,), ImportError("no module named simulator")), [range(8)], here))
 
 
 def test_a_scheduler_that_is_lost_before_anything_is_sent_is_an_error(here, monkeypatch):
@@ -137,7 +137,7 @@ def test_a_scheduler_that_is_lost_before_anything_is_sent_is_an_error(here, monk
 
     monkeypatch.setattr("distributed.Client.nthreads", lost)
     with pytest.raises(SparsimError, match=rf"^--cluster {here}: the connection to the scheduler was lost$"):
-        list(DaskExecutor(here).run(Failing((), None), [range(8)]))
+        list(run_on_cluster(Failing((), None), [range(8)], here))
 
 
 def test_threads_of_this_process_are_a_cluster_too(here, sweep_file, tmp_path):
@@ -154,7 +154,7 @@ def test_a_cluster_without_workers_is_an_input_error(monkeypatch):
         LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as empty,
         pytest.raises(InputError, match="expected a Dask scheduler with workers, got none"),
     ):
-        list(DaskExecutor(empty.scheduler_address).run(Failing((), None), [range(8)]))
+        list(run_on_cluster(Failing((), None), [range(8)], empty.scheduler_address))
 
 
 @pytest.mark.long
@@ -173,7 +173,7 @@ def test_a_scheduler_that_is_killed_is_an_error_and_what_is_finished_is_kept(clu
 
 
 def test_nothing_to_evaluate_asks_nobody():
-    assert list(DaskExecutor("tcp://127.0.0.1:9").run(Failing((), None), [])) == []
+    assert list(run_on_cluster(Failing((), None), [], "tcp://127.0.0.1:9")) == []
 
 
 def test_nobody_at_the_address_is_an_input_error(sweep_file, tmp_path, monkeypatch):
@@ -191,3 +191,4 @@ def test_without_the_package_there_is_a_hint(sweep_file, tmp_path, monkeypatch):
     assert refused("sweep", sweep_file, *options) == (
         "--cluster: expected the package `distributed`, got none installed: pip install 'sparsim[cluster]'\n"
     )
+    assert not (tmp_path / "out").exists()

@@ -55,7 +55,7 @@ def test_every_point_comes_back_and_what_is_finished_does_not_wait_for_slow_ones
     monkeypatch.setattr("simulator.studies.processes.executors.can_fork", lambda: copied)
     groups = [range(0, 7), range(7, 8), range(8, 300)]
     batches = [[outcome.number for outcome in batch] for batch in run_locally(Plain(slow=(2,)), groups, processes)]
-    assert sorted(number for batch in batches for number in batch) == list(range(300)) and [0, 1, 2] in batches
+    assert sorted(number for batch in batches for number in batch) == list(range(300)) and [1, 2] in batches
     assert list(run_locally(Plain(), [], processes)) == []
     assert not multiprocessing.active_children()
 

@@ -15,7 +15,8 @@ from simulator.loading.documents import read_document
 from simulator.prediction.run import run
 from simulator.scenario.reading import load
 from simulator.sparsifiers.topk import TopK
-from simulator.studies.storage.row_table import frame_of, row_of, table_of
+from simulator.studies.processes.executors import Evaluation
+from simulator.studies.storage.row_table import row_of, table_of
 from simulator.studies.sweep.points import GridPoints, plan_sweep
 from simulator.studies.sweep.sweep import PointFailed, run_sweep, sweep
 from simulator.studies.variants.crossing import evaluate
@@ -118,7 +119,7 @@ def test_true_and_false_are_a_column_of_their_own_kind():
     vary = {"topology": [{"kind": "parameter_server", "servers": 2}], "topology.colocated": [True, False]}
     table = sweep({"base": "ring_check", "vary": vary}, workers=1)
     assert table["topology.colocated"].dtype == bool and table["topology.colocated"].tolist() == [True, False]
-    (made,) = [frame_of(table_of({}, [{"a": True}, {"b": 1}]))["a"]]
+    made = table_of({}, [{"a": True}, {"b": 1}]).to_pandas()["a"]
     assert (str(made.dtype), made.tolist()) == ("boolean", [True, pd.NA])
 
 
@@ -138,11 +139,14 @@ def test_a_point_that_breaks_does_not_take_the_others_with_it(tmp_path, monkeypa
     assert made.table["error"].fillna("").tolist() == ["", "ZeroDivisionError: division by zero", ""]
 
 
-def test_a_point_that_could_not_be_evaluated_is_an_outcome_with_its_digest(whole):
-    points = GridPoints(read_document(whole[0]), Path(), strict=True)
-    outcome = points.failure(3, "nobody there")
-    assert (outcome.digest, outcome.error) == (points.scenario(3).digest, "nobody there")
-    assert json.loads(outcome.body) == {"digest": outcome.digest, "error": "nobody there"}
+def test_a_point_that_could_not_be_evaluated_is_stored_with_its_digest(tmp_path, monkeypatch):
+    path = written(tmp_path, BASE + "vary: {seed: [1]}\n")
+    lost = [Evaluation(0, None, "nobody there")]
+    monkeypatch.setattr("simulator.studies.sweep.sweep.run_locally", lambda *_, processes: (lost for _ in range(1)))
+    assert swept(path, tmp_path / "out").errors == ["nobody there"]
+    digest = GridPoints(read_document(path), Path(), strict=True).scenario(0).digest
+    (line,) = (tmp_path / "out" / "points.jsonl").read_bytes().splitlines()
+    assert json.loads(line[9:]) == {"digest": digest, "error": "nobody there"}
 
 
 def test_points_that_fail_are_rows_with_their_error(tmp_path):
