@@ -131,7 +131,7 @@ class AnswerService(Struct):
         described = versus_of(document, None) if isinstance(scenario.versus, dict) else None
         if described is not None or not hasattr(scenario.sparsifier, "density"):
             return choose_opponent(scenario, described, search=not is_heavy(prediction.plan))
-        # The fastest dense run is the same whatever the density, and a slider of it is drawn: this is half of an answer.
+        # The fastest dense run is the same whatever the density, which a slider changes: this is half of an answer.
         plain = scenario.model_copy(update={"sparsifier": Dense()})
         key = (plain.digest, str(scenario.versus), scenario.sparsifier.kind)
         return self.opponents.get(key, lambda: choose_opponent(scenario, None, search=not is_heavy(prediction.plan)))
