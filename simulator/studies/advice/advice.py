@@ -47,8 +47,9 @@ from simulator.studies.advice.recommendation import Recommendation, Rival, recom
 from simulator.studies.advice.search import (
     DENSE,
     EXHAUSTIVE,
+    Combination,
     SearchResult,
-    TimedCombination,
+    best_of_each,
     replayed,
     search,
     timed,
@@ -113,8 +114,8 @@ def advise(
     if note:
         found = replayed(scenario, found, LISTED, processes)
     ranked = ranking(scenario, found, targets, watch, processes)
-    rows, row_of = [item.row for item in ranked.ranked], {id(item.outcome): item.row for item in ranked.ranked}
-    best, own = found.best_of_each(), found.own
+    rows, row_of = [item.row for item in ranked.ranked], {item.candidate: item.row for item in ranked.ranked}
+    best, own = best_of_each(found.outcomes), found.own
     dense, others = best.pop(DENSE, None), [*best.values()]
     # Neighbours of a scenario that fits, such as one with more workers, may not fit themselves.
     free = with_value(bare, "ignore_memory", True)
@@ -141,11 +142,11 @@ def advise(
         availability=advice.chosen.row.availability,
         second=None if second is None else describe_second(second, words_of_all),
         border=border,
-        opponent=describe_opponent(ranked, sum(item.method == DENSE for item in looked_at.outcomes)),
+        opponent=describe_opponent(ranked, sum(item.row.method == DENSE for item in looked_at.outcomes)),
         switches=[] if watch.interrupted or alone else switches_of(scenario, grid, found),
         ranking=rows,
-        dense=row_of.get(id(dense)),
-        yours=row_of.get(id(own)),
+        dense=None if dense is None else row_of[dense.candidate],
+        yours=None if own is None else row_of[own.candidate],
         other_densities=_other_densities(bare, others, density) if whole else [],
         break_even=break_even,
         reasons=reasons(scenario.cluster.workers, dense, others, own),
@@ -177,28 +178,27 @@ def _border(scenario: Scenario, advice: Recommendation, best: Rival | None, watc
     if rival is None or dense is None:
         return None
     method = rival.ranked
-    if any(item.outcome.heavy or item.outcome.live for item in (method, dense)):
+    if any(item.heavy or item.live for item in (method, dense)):
         return None
     made = None
     watch.expect(STEPS)
     with watch.part("the break-even point of the answer"):
-        made = bandwidth_border(scenario, method.outcome.candidate, dense.outcome.candidate)
+        made = bandwidth_border(scenario, method.candidate, dense.candidate)
         watch.step(STEPS)
     return Border(method.name, dense.name, *made) if made else None
 
 
-def _other_densities(scenario: Scenario, others: Sequence[TimedCombination], density: float) -> list[OtherDensity]:
+def _other_densities(scenario: Scenario, others: Sequence[Combination], density: float) -> list[OtherDensity]:
     """The fastest sparsifier at other densities, each with the schedule and topology of its best combination."""
-    sparse = [item for item in others if item.density is not None][:TRIED_DENSER]
+    sparse = [item for item in others if item.row.density is not None][:TRIED_DENSER]
     made = []
     for other in DENSITIES:
         if abs(other - density) < 1e-12:
             continue
         tried = timed(scenario, [item.candidate.at_density(other) for item in sparse])
         if runs := [item for item in tried if not isinstance(item, str)]:
-            best = min(runs, key=lambda item: item.time)
-            names = best.method, best.candidate.overrides, best.schedule, best.topology
-            made.append(OtherDensity(other, *names, best.time))
+            row = min(runs, key=lambda item: item.time).row
+            made.append(OtherDensity(other, row.method, row.overrides, row.schedule, row.topology, row.iteration_time))
     return made
 
 
@@ -216,7 +216,7 @@ def _speed_ups(rival: Scenario, own_runtime: bool, scenarios: Sequence[Scenario]
 
 
 def _speed_up_sensitivity(
-    scenario: Scenario, dense: TimedCombination, best: TimedCombination, watch: Watch, processes: int | None
+    scenario: Scenario, dense: Combination, best: Combination, watch: Watch, processes: int | None
 ) -> Sensitivity | None:
     """How the speed-up of the best other method over dense changes with each input, and where the answer changes."""
     start = without_randomness(best.candidate.of(scenario))

@@ -17,7 +17,7 @@ from simulator.reporting.answers.advised import BreakEven
 from simulator.scenario.changes import without_measured_collectives, without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.candidates import Candidate, dense_candidate
-from simulator.studies.advice.search import TimedCombination
+from simulator.studies.advice.search import Combination
 from simulator.studies.processes.executors import map_watched
 from simulator.studies.variants.crossing import (
     Along,
@@ -166,7 +166,7 @@ _NO_BORDERS = Win(None, None, None, None)
 
 
 def crossings(
-    scenario: Scenario, others: Sequence[TimedCombination], watch: Watch | None = None, processes: int | None = None
+    scenario: Scenario, others: Sequence[Combination], watch: Watch | None = None, processes: int | None = None
 ) -> list[BreakEven]:
     """One row per method, compared with dense on the scenario's own schedule and topology: where it is faster.
 
@@ -219,12 +219,12 @@ class _Crossings:
         self.nodes = nodes_axis(self.base)
         self.dense: dict[tuple[Candidate, bool], tuple[Along, Along]] = {}
 
-    def __call__(self, several: Sequence[Sequence[tuple[int, TimedCombination]]]) -> list[list[BreakEven]]:
+    def __call__(self, several: Sequence[Sequence[tuple[int, Combination]]]) -> list[list[BreakEven]]:
         """The rows of methods that are compared together, each with its place in the order."""
         made = (search_together([self._row(*numbered) for numbered in methods]) for methods in several)
         return [[row for row in rows if row is not None] for rows in made]
 
-    def _row(self, number: int, item: TimedCombination) -> Search[BreakEven | None]:
+    def _row(self, number: int, item: Combination) -> Search[BreakEven | None]:
         place = self._common_place(item)
         if place is None:
             return None
@@ -235,10 +235,10 @@ class _Crossings:
         for by_nodes, against in enumerate(self._dense(place, rough)):
             if not (by_nodes and item.heavy and not own):
                 found[by_nodes] = yield from Duel(Along(against.axis, changed), against, intervals).search()
-        names = item.method, "dense", schedule_name(changed), topology_name(changed)
+        names = item.row.method, "dense", schedule_name(changed), topology_name(changed)
         return BreakEven(*(*names, *_bandwidths(found[0]), *_workers(found[1], self.nodes, self.scenario)))
 
-    def _common_place(self, item: TimedCombination) -> Candidate | None:
+    def _common_place(self, item: Combination) -> Candidate | None:
         """Schedule and topology that both methods run on: the scenario's, else fewer buckets, else the method's own."""
         own = item.candidate
         places = [Candidate(), Candidate(scheduler=COARSE), Candidate(scheduler=own.scheduler, topology=own.topology)]

@@ -10,7 +10,7 @@ from simulator.prediction.doubts.own_error import MODEL
 from simulator.prediction.doubts.spread import Ratio, Response
 from simulator.prediction.doubts.verdict import weightiest
 from simulator.reporting.answers.advised import Reason, Unmeasured
-from simulator.studies.advice.search import TimedCombination
+from simulator.studies.advice.search import Combination
 from simulator.units import count_of, join_words, show_bytes, show_time
 
 SAME = 0.01
@@ -68,12 +68,12 @@ def _describe(item: Response, at_worst: float, *, turns: bool) -> Unmeasured:
 _NAMED = 6
 """Methods that a sentence names."""
 _SHARE = 0.01
-Loss = tuple[TimedCombination, float]
+Loss = tuple[Combination, float]
 """A method's best combination, and the seconds that it loses against dense in one term."""
 
 
 def reasons(
-    workers: int, dense: TimedCombination | None, others: Sequence[TimedCombination], own: TimedCombination | None
+    workers: int, dense: Combination | None, others: Sequence[Combination], own: Combination | None
 ) -> list[Reason]:
     """Why methods are slower or faster than dense.
 
@@ -104,8 +104,8 @@ def reasons(
             made += _exposed(dense, group)
         elif group:
             kind = "waiting" if term == "idle" else term
-            made.append(Reason(kind, [item.method for item, _ in group], f"{said[term]} adds {_list(group)}."))
-    if own is not None and own.time > dense.time * (1 + _SHARE) and own.method == "dense":
+            made.append(Reason(kind, [item.row.method for item, _ in group], f"{said[term]} adds {_list(group)}."))
+    if own is not None and own.time > dense.time * (1 + _SHARE) and own.row.method == "dense":
         text = (
             f"Another schedule or topology alone, {dense.name}, takes {show_time(dense.time)} instead of "
             f"{show_time(own.time)}, with {count_of(dense.calls, 'call')} instead of {own.calls}."
@@ -114,11 +114,11 @@ def reasons(
     return made
 
 
-def _term(item: TimedCombination, term: str) -> float:
-    return item.result.breakdown[term]
+def _term(item: Combination, term: str) -> float:
+    return item.row.breakdown[term]
 
 
-def _possible_saving(dense: TimedCombination) -> Reason:
+def _possible_saving(dense: Combination) -> Reason:
     exposed, slowed = _term(dense, "communication_exposed"), _term(dense, "slowdown")
     share, also = exposed + slowed, f" and {show_time(slowed)} of slowdown by communication" if slowed else ""
     share = share / dense.time if dense.time else 0.0
@@ -130,37 +130,37 @@ def _possible_saving(dense: TimedCombination) -> Reason:
     return Reason("room", ["dense"], text)
 
 
-def _saving(dense: TimedCombination, faster: Sequence[TimedCombination]) -> Reason:
+def _saving(dense: Combination, faster: Sequence[Combination]) -> Reason:
     best = faster[0]
     added = _term(best, "selection") + _term(best, "combine") - _term(dense, "combine")
     text = (
-        f"{best.method} reduces exposed communication from {show_time(_term(dense, 'communication_exposed'))} to "
+        f"{best.row.method} reduces exposed communication from {show_time(_term(dense, 'communication_exposed'))} to "
         f"{show_time(_term(best, 'communication_exposed'))} and adds {show_time(max(0.0, added))} of selection and "
         "combine."
     )
-    return Reason("less communication", [item.method for item in faster], text)
+    return Reason("less communication", [item.row.method for item in faster], text)
 
 
 def _list(losing: Sequence[Loss]) -> str:
     """The seconds that each method loses, the smallest loss first."""
     ordered = sorted(losing, key=lambda pair: pair[1])
-    parts = [f"{show_time(seconds)} with {item.method}" for item, seconds in ordered[:_NAMED]]
+    parts = [f"{show_time(seconds)} with {item.row.method}" for item, seconds in ordered[:_NAMED]]
     more = len(ordered) - _NAMED
     return ", ".join(parts) + (f", and more with {count_of(more, 'other method')}" if more > 0 else "")
 
 
-def _exposed(dense: TimedCombination, losing: Sequence[Loss]) -> list[Reason]:
+def _exposed(dense: Combination, losing: Sequence[Loss]) -> list[Reason]:
     """Reasons for more exposed communication than dense: start-ups, build-up or bytes, by what each method sends."""
     groups: dict[str, list[Loss]] = {}
     for item, seconds in losing:
-        density = item.result.density
+        density = item.densities
         more = _sent(item) > _sent(dense)
         kind = "start-up" if not more else "build-up" if density.target < 1 < density.build_up else "bytes"
         groups.setdefault(kind, []).append((item, seconds))
     made = []
     for kind, group in groups.items():
         item = min(group, key=lambda pair: pair[1])[0]
-        name, density = item.method, item.result.density
+        name, density = item.row.method, item.densities
         sent, sent_dense = show_bytes(_sent(item)), show_bytes(_sent(dense))
         texts = {
             "start-up": "They send fewer bytes but not in fewer calls, and every call has a start-up: each worker "
@@ -172,9 +172,9 @@ def _exposed(dense: TimedCombination, losing: Sequence[Loss]) -> list[Reason]:
             f"with the number of workers: each worker sends {sent} with {name}, {sent_dense} with dense.",
         }
         text = f"Exposed communication is longer than with dense, by {_list(group)}. {texts[kind]}"
-        made.append(Reason(kind, [item.method for item, _ in group], text))
+        made.append(Reason(kind, [item.row.method for item, _ in group], text))
     return made
 
 
-def _sent(item: TimedCombination) -> float:
-    return item.result.traffic.sent_per_worker
+def _sent(item: Combination) -> float:
+    return item.row.sent_per_worker

@@ -8,14 +8,15 @@ from collections.abc import Sequence
 from simulator.prediction.doubts.spread import ALIKE, Ratio
 from simulator.prediction.result_parts import Word
 from simulator.records import Record, replace
-from simulator.studies.advice.ranking import TO_TARGET, Key, Ranked, Ranking
+from simulator.studies.advice.ranking import Ranking
 from simulator.studies.advice.reasons import SAME
+from simulator.studies.advice.search import TO_TARGET, Combination, Key
 
 
 class Rival(Record):
     """A combination, and how many times faster than another one it is, by default than dense."""
 
-    ranked: Ranked
+    ranked: Combination
     ratio: Ratio
 
     @property
@@ -46,9 +47,9 @@ class Recommendation(Record):
     itself, fastest first. `without`: what to use if the scenario, which is kept, were not there.
     """
 
-    chosen: Ranked
+    chosen: Combination
     rival: Rival | None = None
-    dense: Ranked | None = None
+    dense: Combination | None = None
     hidden: float | None = None
     alike: Sequence[Rival] = ()
     without: Recommendation | None = None
@@ -114,12 +115,12 @@ def recommend_at_hand(ranking: Ranking, of_all: Recommendation) -> Recommendatio
     return Recommendation(yours, Rival(yours, ratio), dense, without=advice)
 
 
-def _is_slower(advice: Recommendation, yours: Ranked, key: Key) -> bool:
+def _is_slower(advice: Recommendation, yours: Combination, key: Key) -> bool:
     mine, theirs = advice.chosen.seconds(key), yours.seconds(key)
     return theirs is not None and (mine is None or mine > theirs)
 
 
-def _can_save(dense: Ranked) -> float:
+def _can_save(dense: Combination) -> float:
     """The seconds that no method can save more than: exposed communication, and slowdown by communication."""
     terms = dense.row.breakdown
     return terms.get("communication_exposed", math.inf) + terms.get("slowdown", 0.0)

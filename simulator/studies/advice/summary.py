@@ -11,10 +11,10 @@ from simulator.reporting.answers.advised import AdviceSummary, Border, Recommend
 from simulator.scenario.changes import value_at
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.crossings import bandwidth_axis
-from simulator.studies.advice.ranking import TO_TARGET, Key, Ranked, Ranking
+from simulator.studies.advice.ranking import Ranking
 from simulator.studies.advice.reasons import describe_unmeasured, find_unmeasured
 from simulator.studies.advice.recommendation import Recommendation, Rival
-from simulator.studies.advice.search import DENSE
+from simulator.studies.advice.search import DENSE, TO_TARGET, Combination, Key
 from simulator.studies.compare.verdict_words import describe_measurement, describe_speed_up
 from simulator.units import count_of, join_words, show_bandwidth, show_probability, show_time
 
@@ -246,7 +246,7 @@ def compare_speeds(ratio: Ratio, than: str = " than") -> str:
     return f"{describe_speed_up(ratio)}{than}"
 
 
-def describe_times(item: Ranked) -> str:
+def describe_times(item: Combination) -> str:
     """How long a row takes, in words."""
     row = item.row
     time = f"{show_time(row.iteration_time)} per iteration"
