@@ -40,7 +40,7 @@ from simulator.studies.advice.candidates import (
     dense_candidate,
     density_of,
 )
-from simulator.studies.advice.crossings import STEPS, bandwidth_border, crossings
+from simulator.studies.advice.crossings import STEPS, bandwidth_borders, crossings
 from simulator.studies.advice.ranking import LISTED, ranking
 from simulator.studies.advice.reasons import SAME, reasons
 from simulator.studies.advice.recommendation import Recommendation, Rival, recommend_at_hand, recommendation
@@ -63,6 +63,7 @@ from simulator.studies.advice.summary import (
     summarise,
 )
 from simulator.studies.explain.sensitivity import input_label, sensitivity
+from simulator.studies.processes.executors import map_watched
 from simulator.studies.variants.crossing import evaluate, without_replay
 from simulator.studies.variants.names import schedule_name, sharded_part, topology_name
 from simulator.units import count_of
@@ -177,15 +178,12 @@ def _border(scenario: Scenario, advice: Recommendation, best: Rival | None, watc
         rival, dense = best, advice.chosen
     if rival is None or dense is None:
         return None
-    method = rival.ranked
-    if any(item.heavy or item.live for item in (method, dense)):
+    sides = rival.ranked, dense
+    if any(item.heavy or item.live for item in sides):
         return None
-    made = None
-    watch.expect(STEPS)
-    with watch.part("the break-even point of the answer"):
-        made = bandwidth_border(scenario, method.candidate, dense.candidate)
-        watch.step(STEPS)
-    return Border(method.name, dense.name, *made) if made else None
+    pair, part = tuple(item.candidate for item in sides), "the break-even point of the answer"
+    found = map_watched(partial(bandwidth_borders, scenario), [pair], watch, part, 1, steps=STEPS)
+    return Border(sides[0].name, dense.name, *found[0]) if found else None
 
 
 def _other_densities(scenario: Scenario, others: Sequence[Combination], density: float) -> list[OtherDensity]:

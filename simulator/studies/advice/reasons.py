@@ -68,6 +68,7 @@ def _describe(item: Response, at_worst: float, *, turns: bool) -> Unmeasured:
 _NAMED = 6
 """Methods that a sentence names."""
 _SHARE = 0.01
+_LOSING = ("selection", "combine", "communication_exposed", "idle")
 Loss = tuple[Combination, float]
 """A method's best combination, and the seconds that it loses against dense in one term."""
 
@@ -87,24 +88,14 @@ def reasons(
     faster = [item for item in others if item.time < dense.time * (1 - _SHARE)]
     if faster:
         made.append(_saving(dense, faster))
-    losing: dict[str, list[Loss]] = {"selection": [], "combine": [], "communication_exposed": [], "idle": []}
+    losing: dict[str, list[Loss]] = {"selection": [], "combine": []}
+    waiting: list[Loss] = []
     for item in (item for item in others if item.time > dense.time * (1 + _SHARE)):
-        lost = {term: _term(item, term) - _term(dense, term) for term in losing}
+        lost = {term: item.row.breakdown[term] - dense.row.breakdown[term] for term in _LOSING}
         most = max(lost, key=lambda term: lost[term])
-        losing[most].append((item, lost[most]))
-    said = {
-        "selection": "Selection runs on the GPU, where nothing hides it, and it can save at most "
-        f"{show_time(_term(dense, 'communication_exposed'))} of exposed communication. It",
-        "combine": f"Every payload from {workers} workers is added up separately, so combine grows with the number of "
-        "workers: it",
-        "idle": "All workers wait for the slowest worker: it",
-    }
-    for term, group in losing.items():
-        if term == "communication_exposed":
-            made += _exposed(dense, group)
-        elif group:
-            kind = "waiting" if term == "idle" else term
-            made.append(Reason(kind, [item.row.method for item, _ in group], f"{said[term]} adds {_list(group)}."))
+        kind = _why_exposed(item, dense) if most == "communication_exposed" else most
+        (waiting if kind == "idle" else losing.setdefault(kind, [])).append((item, lost[most]))
+    made += [_loss(kind, group, dense, workers) for kind, group in (*losing.items(), ("waiting", waiting)) if group]
     if own is not None and own.time > dense.time * (1 + _SHARE) and own.row.method == "dense":
         text = (
             f"Another schedule or topology alone, {dense.name}, takes {show_time(dense.time)} instead of "
@@ -114,12 +105,8 @@ def reasons(
     return made
 
 
-def _term(item: Combination, term: str) -> float:
-    return item.row.breakdown[term]
-
-
 def _possible_saving(dense: Combination) -> Reason:
-    exposed, slowed = _term(dense, "communication_exposed"), _term(dense, "slowdown")
+    exposed, slowed = (dense.row.breakdown[term] for term in ("communication_exposed", "slowdown"))
     share, also = exposed + slowed, f" and {show_time(slowed)} of slowdown by communication" if slowed else ""
     share = share / dense.time if dense.time else 0.0
     text = (
@@ -131,12 +118,11 @@ def _possible_saving(dense: Combination) -> Reason:
 
 
 def _saving(dense: Combination, faster: Sequence[Combination]) -> Reason:
-    best = faster[0]
-    added = _term(best, "selection") + _term(best, "combine") - _term(dense, "combine")
+    best, exposed = faster[0].row.breakdown, "communication_exposed"
+    added = best["selection"] + best["combine"] - dense.row.breakdown["combine"]
     text = (
-        f"{best.row.method} reduces exposed communication from {show_time(_term(dense, 'communication_exposed'))} to "
-        f"{show_time(_term(best, 'communication_exposed'))} and adds {show_time(max(0.0, added))} of selection and "
-        "combine."
+        f"{faster[0].row.method} reduces exposed communication from {show_time(dense.row.breakdown[exposed])} to "
+        f"{show_time(best[exposed])} and adds {show_time(max(0.0, added))} of selection and combine."
     )
     return Reason("less communication", [item.row.method for item in faster], text)
 
@@ -149,32 +135,30 @@ def _list(losing: Sequence[Loss]) -> str:
     return ", ".join(parts) + (f", and more with {count_of(more, 'other method')}" if more > 0 else "")
 
 
-def _exposed(dense: Combination, losing: Sequence[Loss]) -> list[Reason]:
-    """Reasons for more exposed communication than dense: start-ups, build-up or bytes, by what each method sends."""
-    groups: dict[str, list[Loss]] = {}
-    for item, seconds in losing:
-        density = item.densities
-        more = _sent(item) > _sent(dense)
-        kind = "start-up" if not more else "build-up" if density.target < 1 < density.build_up else "bytes"
-        groups.setdefault(kind, []).append((item, seconds))
-    made = []
-    for kind, group in groups.items():
-        item = min(group, key=lambda pair: pair[1])[0]
-        name, density = item.row.method, item.densities
-        sent, sent_dense = show_bytes(_sent(item)), show_bytes(_sent(dense))
-        texts = {
-            "start-up": "They send fewer bytes but not in fewer calls, and every call has a start-up: each worker "
-            f"sends {sent} in {count_of(item.calls, 'call')} with {name}, "
-            f"{sent_dense} in {dense.calls} with dense.",
-            "build-up": f"Workers select different elements: with {name} each selects {density.selected:.3g} of the "
-            f"gradient, all together {density.aggregated:.3g}, and each sends {sent} instead of {sent_dense}.",
-            "bytes": "Every worker's payload goes to all others without being added up on the way, so the bytes grow "
-            f"with the number of workers: each worker sends {sent} with {name}, {sent_dense} with dense.",
-        }
-        text = f"Exposed communication is longer than with dense, by {_list(group)}. {texts[kind]}"
-        made.append(Reason(kind, [item.row.method for item, _ in group], text))
-    return made
+def _why_exposed(item: Combination, dense: Combination) -> str:
+    """The kind of reason for more exposed communication than dense, by what the method sends."""
+    if item.row.sent_per_worker <= dense.row.sent_per_worker:
+        return "start-up"
+    return "build-up" if item.densities.target < 1 < item.densities.build_up else "bytes"
 
 
-def _sent(item: Combination) -> float:
-    return item.row.sent_per_worker
+def _loss(kind: str, group: Sequence[Loss], dense: Combination, workers: int) -> Reason:
+    """Why methods are slower, with the seconds that each loses, and the numbers of the one that loses least."""
+    item = min(group, key=lambda pair: pair[1])[0]
+    name, density = item.row.method, item.densities
+    sent, sent_dense = show_bytes(item.row.sent_per_worker), show_bytes(dense.row.sent_per_worker)
+    adds, longer = f"adds {_list(group)}.", f"Exposed communication is longer than with dense, by {_list(group)}."
+    texts = {
+        "selection": "Selection runs on the GPU, where nothing hides it, and it can save at most "
+        f"{show_time(dense.row.breakdown['communication_exposed'])} of exposed communication. It {adds}",
+        "combine": f"Every payload from {workers} workers is added up separately, so combine grows with the number of "
+        f"workers: it {adds}",
+        "start-up": f"{longer} They send fewer bytes but not in fewer calls, and every call has a start-up: each "
+        f"worker sends {sent} in {count_of(item.calls, 'call')} with {name}, {sent_dense} in {dense.calls} with dense.",
+        "build-up": f"{longer} Workers select different elements: with {name} each selects {density.selected:.3g} of "
+        f"the gradient, all together {density.aggregated:.3g}, and each sends {sent} instead of {sent_dense}.",
+        "bytes": f"{longer} Every worker's payload goes to all others without being added up on the way, so the bytes "
+        f"grow with the number of workers: each worker sends {sent} with {name}, {sent_dense} with dense.",
+        "waiting": f"All workers wait for the slowest worker: it {adds}",
+    }
+    return Reason(kind, [item.row.method for item, _ in group], texts[kind])
