@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from functools import partial
@@ -159,12 +159,8 @@ def search(
         else:
             _search_in_stages(seeker, grid)
             _search_offered(seeker, grid)
-    if watch.interrupted:
-        for key, made in seeker.prepared.items():  # known, though its turn had not come
-            if not isinstance(made, str):
-                seeker.tried.setdefault(key, made)
-        if not seeker.seen:
-            raise KeyboardInterrupt
+    if watch.interrupted and not seeker.seen:
+        raise KeyboardInterrupt
     return seeker.result(grid.points)
 
 
@@ -204,7 +200,7 @@ def _search_offered(seeker: _Seeker, grid: Grid) -> None:
         for topology in grid.topologies:
             some = (replace(method, scheduler=scheduler, topology=topology) for scheduler in grid.schedulers)
             offered = [item for item in some if is_offered(scenario, item)]
-            made = [outcome for item in offered[:most] if (outcome := seeker.try_one(item)) is not None]
+            made = seeker.try_all(offered[:most])
             if not made:
                 continue
             tried += 1
@@ -218,25 +214,23 @@ def _search_offered(seeker: _Seeker, grid: Grid) -> None:
 
 def _search_in_stages(seeker: _Seeker, grid: Grid) -> None:
     seeker.watch.expect(len(grid.methods) + 4 * len(grid.schedulers))
-    seeker.prepare([replace(item, scheduler=grid.schedulers[0], topology=grid.topologies[0]) for item in grid.methods])
-    seeker.try_all(grid.dense_only)
+    plain = [replace(item, scheduler=grid.schedulers[0], topology=grid.topologies[0]) for item in grid.methods]
+    seeker.try_all([*grid.dense_only, *plain])
     first = [made for method in grid.methods if (made := _first_that_runs(seeker, method, grid)) is not None]
     deep: list[Combination] = []
     ordered = sorted(first, key=lambda item: (item.row.method != DENSE, item.time))
-    promising = [item for item in ordered if not item.live and seeker.is_promising(item)][:DEEP]
-    seeker.prepare([replace(item.candidate, scheduler=each) for item in promising for each in grid.schedulers])
     for start in ordered:
         most = DEEP_LIVE if start.live else DEEP
         own = bool(grid.dense_only) and start.candidate.sparsifier is None  # of a sharded job: its meshes are settings
-        if own or start.row.method == DENSE or (len(deep) < most and seeker.is_promising(start)):
+        if own or start.row.method == DENSE or (len(deep) < most and start.floor * (1 - SLACK) < seeker.best):
             deep.append(start)
-            for scheduler in grid.schedulers:
-                seeker.try_one(replace(start.candidate, scheduler=scheduler))
+            seeker.try_all([replace(start.candidate, scheduler=each) for each in grid.schedulers])
     # The fastest method first, so that later ones are left out early.
-    deep.sort(key=lambda item: seeker.fastest(item.candidate))
+    deep.sort(key=lambda item: seeker.of_method(item.candidate)[0].time)
     for start in deep:
-        for item in seeker.near(start.candidate):
-            if item.floor < seeker.best:
+        outcomes = seeker.of_method(start.candidate)
+        for item in outcomes[:NEAREST]:
+            if item.time <= NEAR * outcomes[0].time and item.floor < seeker.best:
                 for topology in grid.topologies:
                     seeker.try_if_fast(replace(item.candidate, topology=topology))
 
@@ -248,56 +242,43 @@ def _first_that_runs(seeker: _Seeker, method: Candidate, grid: Grid) -> Combinat
     tried = (
         replace(method, scheduler=each, topology=topology) for topology, each in product(grid.topologies, schedulers)
     )
-    return next((made for candidate in tried if (made := seeker.try_one(candidate)) is not None), None)
+    return next((made for candidate in tried for made in seeker.try_all([candidate])), None)
 
 
 class _Seeker:
-    """Runs each candidate once. `best`: seconds of the fastest so far.
-
-    What is `prepared` was run on all cores beforehand, and counts only once it is tried.
-    """
+    """Runs each candidate once."""
 
     def __init__(self, scenario: Scenario, watch: Watch, processes: int | None = None) -> None:
         self.scenario, self.watch, self.processes = scenario, watch, processes
-        self.prepared: dict[Candidate, Combination | str] = {}
         self.tried: dict[Candidate, Combination | str] = {}
-        self.of_method: defaultdict[tuple[str, ...], list[Combination]] = defaultdict(list)
-        self.best = float("inf")
 
     @property
     def seen(self) -> list[Combination]:
         """The outcomes of what was tried and can run."""
         return [made for made in self.tried.values() if not isinstance(made, str)]
 
+    @property
+    def best(self) -> float:
+        """Seconds of the fastest so far."""
+        return min(item.time for item in self.seen)
+
     def result(self, points: int) -> SearchResult:
         """What was found so far, in a grid of so many combinations."""
         refused = Counter(made for made in self.tried.values() if isinstance(made, str))
         return SearchResult(sorted(self.seen, key=lambda item: item.time), refused, points - len(self.tried))
 
-    def prepare(self, candidates: Sequence[Candidate]) -> None:
-        """Run candidates that are likely to be tried; those on one topology share most of the work."""
-        new = list(dict.fromkeys(item for item in candidates if item not in self.prepared))
-        new.sort(key=lambda item: repr(item.topology))
-        with closing(map_in_processes(partial(timed, self.scenario), new, self.processes)) as made:
-            for place, outcome in made:
-                self.prepared[new[place]] = outcome
-                self.watch.step()
-
-    def try_one(self, candidate: Candidate) -> Combination | None:
-        """The outcome of a candidate; None where its parts cannot work together."""
-        if candidate not in self.tried:
-            self.prepare([candidate])
-            made = self.tried[candidate] = self.prepared[candidate]
-            if not isinstance(made, str):
-                self.of_method[candidate.method].append(made)
-                self.best = min(self.best, made.time)
-        return None if isinstance(made := self.tried[candidate], str) else made
-
-    def try_all(self, candidates: Sequence[Candidate]) -> None:
-        """Try all of these."""
-        self.prepare(candidates)
-        for candidate in candidates:
-            self.try_one(candidate)
+    def try_all(self, candidates: Sequence[Candidate]) -> list[Combination]:
+        """The outcomes of those that can run. Those on one topology share most of the work, and are run together."""
+        new = list(dict.fromkeys(item for item in candidates if item not in self.tried))
+        by_topology, found = sorted(new, key=lambda item: repr(item.topology)), dict[Candidate, Combination | str]()
+        try:
+            with closing(map_in_processes(partial(timed, self.scenario), by_topology, self.processes)) as made:
+                for place, outcome in made:
+                    found[by_topology[place]] = outcome
+                    self.watch.step()
+        finally:  # in this order, whichever was finished first; of an interrupted search, what there is
+            self.tried |= {item: found[item] for item in new if item in found}
+        return [outcome for item in candidates if not isinstance(outcome := self.tried[item], str)]
 
     def try_if_fast(self, candidate: Candidate, limit: float | None = None) -> None:
         """Try a candidate if it could be faster than a `limit`, by default its method's fastest.
@@ -306,28 +287,21 @@ class _Seeker:
         """
         scenario = self.scenario
         if (
-            candidate not in self.prepared
+            candidate not in self.tried
             and scenario.fidelity == "auto"
             and not (scenario.other_jobs or scenario.cluster.background)
         ):
             (bound,) = time_batch([with_value(candidate.of(scenario), "fidelity", "fold")])
-            if not isinstance(bound, InputError) and bound >= (self.fastest(candidate) if limit is None else limit):
+            if not isinstance(bound, InputError) and bound >= (
+                self.of_method(candidate)[0].time if limit is None else limit
+            ):
                 return
-        self.try_one(candidate)
+        self.try_all([candidate])
 
-    def is_promising(self, start: Combination) -> bool:
-        """Whether a method may be the fastest with another schedule, going by its outcome with one."""
-        return start.floor * (1 - SLACK) < self.best
-
-    def near(self, candidate: Candidate) -> list[Combination]:
-        """The outcomes of a candidate's method that are close to its fastest, fastest first."""
-        limit = NEAR * self.fastest(candidate)
-        outcomes = self.of_method[candidate.method]
-        return sorted((item for item in outcomes if item.time <= limit), key=lambda item: item.time)[:NEAREST]
-
-    def fastest(self, candidate: Candidate) -> float:
-        """Seconds of the fastest outcome of a candidate's method so far."""
-        return min(item.time for item in self.of_method[candidate.method])
+    def of_method(self, candidate: Candidate) -> list[Combination]:
+        """The outcomes of a candidate's method so far, fastest first."""
+        outcomes = (item for item in self.seen if item.candidate.method == candidate.method)
+        return sorted(outcomes, key=lambda item: item.time)
 
 
 def timed(scenario: Scenario, candidates: Sequence[Candidate]) -> list[Combination | str]:

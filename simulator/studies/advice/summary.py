@@ -126,12 +126,10 @@ def describe_border(scenario: Scenario, border: Border | None) -> str:
 
 def find_second(ranking: Ranking, advice: Recommendation, of_all: Recommendation) -> Rival | None:
     """What would be used if research code and other frameworks counted; else the fastest of what they have."""
-    chosen = advice.chosen
-    at_hand = ranking.at_hand.known
+    chosen, at_hand, offered = advice.chosen, ranking.at_hand.known, ranking.offered.known
     if chosen not in at_hand or advice is of_all:
         return None
-    offered = ranking.offered.known
-    foreign = [item for item in ranking.known if item not in (offered if chosen in offered else [*offered, *at_hand])]
+    foreign = [item for item in ranking.known if item not in (offered if chosen in offered else at_hand)]
     best = of_all.chosen if of_all.chosen in foreign else foreign[0] if foreign else None
     ratio = None if best is None else best.over(chosen, ranking.key)
     return Rival(best, ratio) if best is not None and ratio is not None else None
