@@ -41,8 +41,7 @@ from simulator.studies.advice.candidates import (
     density_of,
 )
 from simulator.studies.advice.crossings import STEPS, bandwidth_borders, crossings
-from simulator.studies.advice.ranking import LISTED, ranking
-from simulator.studies.advice.reasons import SAME, reasons
+from simulator.studies.advice.ranking import LISTED, SAME, ranking
 from simulator.studies.advice.recommendation import Recommendation, Rival, recommend_at_hand, recommendation
 from simulator.studies.advice.search import (
     DENSE,
@@ -60,6 +59,7 @@ from simulator.studies.advice.summary import (
     describe_opponent,
     describe_second,
     find_second,
+    reasons,
     summarise,
 )
 from simulator.studies.explain.sensitivity import input_label, sensitivity

@@ -8,24 +8,31 @@ from functools import partial
 from operator import itemgetter
 from typing import Any
 
-from simulator.prediction.doubts.spread import Spread
+from simulator.prediction.doubts.doubt import Doubt
+from simulator.prediction.doubts.own_error import MODEL
+from simulator.prediction.doubts.spread import Ratio, Response, Spread
+from simulator.prediction.doubts.verdict import weightiest
 from simulator.prediction.iterations_to_target import IterationsOf
 from simulator.progress import Watch
 from simulator.records import Record, replace
-from simulator.reporting.answers.advised import AgainstOffered
+from simulator.reporting.answers.advised import AgainstOffered, Unmeasured
 from simulator.scenario.changes import without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.candidates import Candidate
-from simulator.studies.advice.reasons import find_unmeasured
 from simulator.studies.advice.search import DENSE, TO_TARGET, Combination, Key, SearchResult, best_of_each, timed
 from simulator.studies.processes.executors import map_in_processes, map_watched
 from simulator.studies.variants.crossing import evaluate_all
 from simulator.studies.variants.names import mesh_of, sharded_part
+from simulator.units import join_words
 
 LISTED = 20
 """Combinations in the ranking, besides the best of every method."""
 CLOSE_OFFERED = 3
 """Methods of the framework, fastest first, whose responses are simulated, too."""
+SAME = 0.01
+"""Differences up to this share are too small to matter."""
+_UNMEASURED = 5
+"""Inputs that were not measured, in a list of them."""
 CLOSE = 10
 """Methods, fastest first, whose responses are simulated; those of the others are taken to first order."""
 
@@ -186,3 +193,36 @@ def _against_dense(item: Combination, dense: Combination | None, key: Key) -> Ma
         return made
     word, rests_on = ratio.word, find_unmeasured(ratio)
     return {**made, "probability": ratio.probability(), "verdict": word, "rests_on": rests_on}
+
+
+def find_unmeasured(ratio: Ratio) -> list[Unmeasured]:
+    """Inputs that were not measured here and may make a speed-up smaller by more than 1 %, the worst one first.
+
+    The model's own error is no input that can be measured.
+    """
+    worst = [(min(item.low, item.high), item) for item in ratio.responses]
+    rows = [
+        _describe_unmeasured(item, math.exp(ratio.log + effect), turns=ratio.log > 0 > ratio.log + effect)
+        for effect, item in sorted(worst, key=lambda pair: pair[0])
+        if effect < -SAME and _not_measured(item)
+    ]
+    return rows[:_UNMEASURED]
+
+
+def _not_measured(item: Response) -> list[Doubt]:
+    """The inputs of a response that were not measured, those that matter most first."""
+    return weightiest(each for each in item.doubts if each.level != "measured" and each.what != MODEL)
+
+
+def _describe_unmeasured(item: Response, at_worst: float, *, turns: bool) -> Unmeasured:
+    inputs = _not_measured(item)
+    names = dict.fromkeys(each.measurement.what if each.measurement else f"{each.what} of {each.id}" for each in inputs)
+    return Unmeasured(
+        input=join_words(list(names)),
+        what=inputs[0].what,
+        id=[each.id for each in inputs],
+        level=inputs[0].level,
+        width=max(each.width for each in inputs),
+        speed_up_at_worst=at_worst,
+        turns=turns,
+    )

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from simulator.prediction.doubts.spread import ALIKE, Ratio
 from simulator.prediction.result_parts import Word
 from simulator.records import Record, replace
-from simulator.studies.advice.ranking import Ranking
-from simulator.studies.advice.reasons import SAME
+from simulator.studies.advice.ranking import SAME, Ranking
 from simulator.studies.advice.search import TO_TARGET, Combination, Key
 
 

@@ -159,8 +159,10 @@ def search(
         else:
             _search_in_stages(seeker, grid)
             _search_offered(seeker, grid)
-    if watch.interrupted and not seeker.seen:
-        raise KeyboardInterrupt
+    if watch.interrupted:
+        seeker.tried |= seeker.prepared  # known, though its turn had not come
+        if not seeker.seen:
+            raise KeyboardInterrupt
     return seeker.result(grid.points)
 
 
@@ -219,6 +221,8 @@ def _search_in_stages(seeker: _Seeker, grid: Grid) -> None:
     first = [made for method in grid.methods if (made := _first_that_runs(seeker, method, grid)) is not None]
     deep: list[Combination] = []
     ordered = sorted(first, key=lambda item: (item.row.method != DENSE, item.time))
+    promising = [item for item in ordered if not item.live and item.floor * (1 - SLACK) < seeker.best][:DEEP]
+    seeker.prepare([replace(item.candidate, scheduler=each) for item in promising for each in grid.schedulers])
     for start in ordered:
         most = DEEP_LIVE if start.live else DEEP
         own = bool(grid.dense_only) and start.candidate.sparsifier is None  # of a sharded job: its meshes are settings
@@ -246,10 +250,11 @@ def _first_that_runs(seeker: _Seeker, method: Candidate, grid: Grid) -> Combinat
 
 
 class _Seeker:
-    """Runs each candidate once."""
+    """Runs each candidate once. What is `prepared` was run on all cores before, and counts only once it is tried."""
 
     def __init__(self, scenario: Scenario, watch: Watch, processes: int | None = None) -> None:
         self.scenario, self.watch, self.processes = scenario, watch, processes
+        self.prepared: dict[Candidate, Combination | str] = {}
         self.tried: dict[Candidate, Combination | str] = {}
 
     @property
@@ -267,18 +272,20 @@ class _Seeker:
         refused = Counter(made for made in self.tried.values() if isinstance(made, str))
         return SearchResult(sorted(self.seen, key=lambda item: item.time), refused, points - len(self.tried))
 
+    def prepare(self, candidates: Sequence[Candidate]) -> None:
+        """Run candidates that are likely to be tried; those on one topology share most of the work."""
+        new = list(dict.fromkeys(item for item in candidates if item not in self.prepared))
+        new.sort(key=lambda item: repr(item.topology))
+        with closing(map_in_processes(partial(timed, self.scenario), new, self.processes)) as made:
+            for place, outcome in made:
+                self.prepared[new[place]] = outcome
+                self.watch.step()
+
     def try_all(self, candidates: Sequence[Candidate]) -> list[Combination]:
-        """The outcomes of those that can run. Those on one topology share most of the work, and are run together."""
-        new = list(dict.fromkeys(item for item in candidates if item not in self.tried))
-        by_topology, found = sorted(new, key=lambda item: repr(item.topology)), dict[Candidate, Combination | str]()
-        try:
-            with closing(map_in_processes(partial(timed, self.scenario), by_topology, self.processes)) as made:
-                for place, outcome in made:
-                    found[by_topology[place]] = outcome
-                    self.watch.step()
-        finally:  # in this order, whichever was finished first; of an interrupted search, what there is
-            self.tried |= {item: found[item] for item in new if item in found}
-        return [outcome for item in candidates if not isinstance(outcome := self.tried[item], str)]
+        """The outcomes of those that can run."""
+        self.prepare(candidates)
+        self.tried |= {item: self.prepared[item] for item in candidates}
+        return [made for item in candidates if not isinstance(made := self.tried[item], str)]
 
     def try_if_fast(self, candidate: Candidate, limit: float | None = None) -> None:
         """Try a candidate if it could be faster than a `limit`, by default its method's fastest.
@@ -287,7 +294,7 @@ class _Seeker:
         """
         scenario = self.scenario
         if (
-            candidate not in self.tried
+            candidate not in self.prepared
             and scenario.fidelity == "auto"
             and not (scenario.other_jobs or scenario.cluster.background)
         ):

@@ -16,11 +16,10 @@ from simulator.scenario.changes import with_value
 from simulator.scenario.reading import load
 from simulator.studies.advice.advice import advise
 from simulator.studies.advice.candidates import Candidate, Grid, dense_candidate
-from simulator.studies.advice.ranking import Ranking, ranking
-from simulator.studies.advice.reasons import describe_unmeasured, find_unmeasured
+from simulator.studies.advice.ranking import Ranking, find_unmeasured, ranking
 from simulator.studies.advice.recommendation import recommendation
 from simulator.studies.advice.search import Combination, search
-from simulator.studies.advice.summary import describe, describe_opponent
+from simulator.studies.advice.summary import describe, describe_opponent, describe_unmeasured
 from simulator.studies.compare.opponent import best_dense
 
 advise = in_json(advise)
