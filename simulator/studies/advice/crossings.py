@@ -205,7 +205,6 @@ class _Crossings:
     """Finds where methods are faster than dense. Dense with one schedule and topology is simulated once."""
 
     def __init__(self, scenario: Scenario) -> None:
-        self.scenario = scenario
         self.base = without_randomness(without_measured_collectives(scenario))
         self.nodes = nodes_axis(self.base)
         self.dense: dict[tuple[Candidate, bool], tuple[Along, Along]] = {}
@@ -226,7 +225,7 @@ class _Crossings:
             if not (by_nodes and item.heavy and not own):
                 found[by_nodes] = yield from Duel(Along(against.axis, changed), against, intervals).search()
         names = item.row.method, "dense", schedule_name(changed), topology_name(changed)
-        return BreakEven(*(*names, *_bandwidths(found[0]), *_workers(found[1], self.nodes, self.scenario)))
+        return BreakEven(*(*names, *_bandwidths(found[0]), *_workers(found[1], self.nodes, self.base)))
 
     def _common_place(self, item: Combination) -> Candidate | None:
         """Schedule and topology that both methods run on: the scenario's, else fewer buckets, else the method's own."""
@@ -236,14 +235,11 @@ class _Crossings:
             del places[1]
         for place in places[1:] if item.heavy or item.live else places:
             method = replace(place, sparsifier=own.sparsifier, density=own.density)
-            if self._fits(method) and self._fits(dense_candidate(self.base, place.scheduler, place.topology)):
+            with suppress(InputError):  # where one of both cannot run
+                for each in (method, dense_candidate(self.base, place.scheduler, place.topology)):
+                    plan_of(each.of(self.base))
                 return place
         return None
-
-    def _fits(self, candidate: Candidate) -> bool:
-        with suppress(InputError):
-            return plan_of(candidate.of(self.base)) is not None
-        return False
 
     def _dense(self, place: Candidate, rough: bool) -> tuple[Along, Along]:
         """Dense with a schedule and a topology, along the bandwidths and along the numbers of workers."""
