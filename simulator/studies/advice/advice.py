@@ -40,15 +40,15 @@ from simulator.studies.advice.candidates import (
     dense_candidate,
     density_of,
 )
-from simulator.studies.advice.crossings import STEPS, bandwidth_border, crossings
-from simulator.studies.advice.ranking import LISTED, ranking
-from simulator.studies.advice.reasons import SAME, reasons
+from simulator.studies.advice.crossings import STEPS, bandwidth_borders, crossings
+from simulator.studies.advice.ranking import LISTED, SAME, ranking
 from simulator.studies.advice.recommendation import Recommendation, Rival, recommend_at_hand, recommendation
 from simulator.studies.advice.search import (
     DENSE,
     EXHAUSTIVE,
+    Combination,
     SearchResult,
-    TimedCombination,
+    best_of_each,
     replayed,
     search,
     timed,
@@ -59,9 +59,11 @@ from simulator.studies.advice.summary import (
     describe_opponent,
     describe_second,
     find_second,
+    reasons,
     summarise,
 )
 from simulator.studies.explain.sensitivity import input_label, sensitivity
+from simulator.studies.processes.executors import map_watched
 from simulator.studies.variants.crossing import evaluate, without_replay
 from simulator.studies.variants.names import schedule_name, sharded_part, topology_name
 from simulator.units import count_of
@@ -113,8 +115,8 @@ def advise(
     if note:
         found = replayed(scenario, found, LISTED, processes)
     ranked = ranking(scenario, found, targets, watch, processes)
-    rows, row_of = [item.row for item in ranked.ranked], {id(item.outcome): item.row for item in ranked.ranked}
-    best, own = found.best_of_each(), found.own
+    rows, row_of = [item.row for item in ranked.ranked], {item.candidate: item.row for item in ranked.ranked}
+    best, own = best_of_each(found.outcomes), found.own
     dense, others = best.pop(DENSE, None), [*best.values()]
     # Neighbours of a scenario that fits, such as one with more workers, may not fit themselves.
     free = with_value(bare, "ignore_memory", True)
@@ -141,11 +143,11 @@ def advise(
         availability=advice.chosen.row.availability,
         second=None if second is None else describe_second(second, words_of_all),
         border=border,
-        opponent=describe_opponent(ranked, sum(item.method == DENSE for item in looked_at.outcomes)),
+        opponent=describe_opponent(ranked, sum(item.row.method == DENSE for item in looked_at.outcomes)),
         switches=[] if watch.interrupted or alone else switches_of(scenario, grid, found),
         ranking=rows,
-        dense=row_of.get(id(dense)),
-        yours=row_of.get(id(own)),
+        dense=None if dense is None else row_of[dense.candidate],
+        yours=None if own is None else row_of[own.candidate],
         other_densities=_other_densities(bare, others, density) if whole else [],
         break_even=break_even,
         reasons=reasons(scenario.cluster.workers, dense, others, own),
@@ -176,29 +178,25 @@ def _border(scenario: Scenario, advice: Recommendation, best: Rival | None, watc
         rival, dense = best, advice.chosen
     if rival is None or dense is None:
         return None
-    method = rival.ranked
-    if any(item.outcome.heavy or item.outcome.live for item in (method, dense)):
+    sides = rival.ranked, dense
+    if any(item.heavy or item.live for item in sides):
         return None
-    made = None
-    watch.expect(STEPS)
-    with watch.part("the break-even point of the answer"):
-        made = bandwidth_border(scenario, method.outcome.candidate, dense.outcome.candidate)
-        watch.step(STEPS)
-    return Border(method.name, dense.name, *made) if made else None
+    pair, part = tuple(item.candidate for item in sides), "the break-even point of the answer"
+    found = map_watched(partial(bandwidth_borders, scenario), [pair], watch, part, 1, steps=STEPS)
+    return Border(sides[0].name, dense.name, *found[0]) if found else None
 
 
-def _other_densities(scenario: Scenario, others: Sequence[TimedCombination], density: float) -> list[OtherDensity]:
+def _other_densities(scenario: Scenario, others: Sequence[Combination], density: float) -> list[OtherDensity]:
     """The fastest sparsifier at other densities, each with the schedule and topology of its best combination."""
-    sparse = [item for item in others if item.density is not None][:TRIED_DENSER]
+    sparse = [item for item in others if item.row.density is not None][:TRIED_DENSER]
     made = []
     for other in DENSITIES:
         if abs(other - density) < 1e-12:
             continue
         tried = timed(scenario, [item.candidate.at_density(other) for item in sparse])
         if runs := [item for item in tried if not isinstance(item, str)]:
-            best = min(runs, key=lambda item: item.time)
-            names = best.method, best.candidate.overrides, best.schedule, best.topology
-            made.append(OtherDensity(other, *names, best.time))
+            row = min(runs, key=lambda item: item.time).row
+            made.append(OtherDensity(other, row.method, row.overrides, row.schedule, row.topology, row.iteration_time))
     return made
 
 
@@ -216,7 +214,7 @@ def _speed_ups(rival: Scenario, own_runtime: bool, scenarios: Sequence[Scenario]
 
 
 def _speed_up_sensitivity(
-    scenario: Scenario, dense: TimedCombination, best: TimedCombination, watch: Watch, processes: int | None
+    scenario: Scenario, dense: Combination, best: Combination, watch: Watch, processes: int | None
 ) -> Sensitivity | None:
     """How the speed-up of the best other method over dense changes with each input, and where the answer changes."""
     start = without_randomness(best.candidate.of(scenario))

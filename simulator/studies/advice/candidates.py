@@ -67,9 +67,9 @@ class Candidate(Record):
         return hash(repr(self))  # of mappings, which have no hash of their own
 
     @property
-    def method(self) -> tuple[str, ...]:
+    def method(self) -> tuple[Change, float | None, Change]:
         """Equal for candidates with the same method."""
-        return repr(self.sparsifier), repr(self.density), repr(self.precision)
+        return self.sparsifier, self.density, self.precision
 
     @property
     def rounding(self) -> str:

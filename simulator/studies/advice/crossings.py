@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import pairwise
 
 from simulator.errors import InputError
 from simulator.prediction.doubts.spread import compare_spreads
@@ -17,7 +16,7 @@ from simulator.reporting.answers.advised import BreakEven
 from simulator.scenario.changes import without_measured_collectives, without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.candidates import Candidate, dense_candidate
-from simulator.studies.advice.search import TimedCombination
+from simulator.studies.advice.search import Combination
 from simulator.studies.processes.executors import map_watched
 from simulator.studies.variants.crossing import (
     Along,
@@ -97,10 +96,6 @@ class Duel(Record):
         a, b = one.spread.time, other.spread.time
         return (math.log(a / b) if a and b else a - b) - error
 
-    def _wins(self, value: float, error: float = 0.0) -> Search[bool]:
-        """Whether the method is faster at a value, if the logarithm of the ratio is wrong by an error."""
-        return ((yield from self._gap(value, error)) or 0.0) < 0
-
     def _interval(self, border: float, places: Sequence[float], *, stop: bool) -> Search[Stretch | None]:
         """The interval of a border, behind which the method is slower (`stop`) or faster; None where none is asked for.
 
@@ -126,16 +121,16 @@ class Duel(Record):
 
         From the border on, over places in one direction, as long as the method `wins`, or does not.
         """
-        if abs(error) < _EXACT or (yield from self._wins(border, error)) != wins:
+        if abs(error) < _EXACT:
             return border
-        for last, value in pairwise((border, *places)):
-            if (yield from self._wins(value, error)) != wins:
-                return (yield from self._border(min(last, value), max(last, value), error))
-        return None
+        gaps, changes = yield from gaps_and_changes(partial(self._gap, error=error), (border, *places))
+        if (gaps[border] < 0) != wins:
+            return border
+        return (yield from self._border(min(changes[0]), max(changes[0]), error)) if changes else None
 
     def _border(self, low: float, high: float, error: float = 0.0, *, tight: bool = False) -> Search[float]:
         """The value between two others at which the sign changes; of whole numbers, the last one that is faster."""
-        ends = (low, high) if (yield from self._wins(low, error)) else (high, low)
+        ends = (low, high) if ((yield from self._gap(low, error)) or 0.0) < 0 else (high, low)
         whole = self.method.axis.whole
         precision = (0.0 if whole else _TIGHT) if tight else _WHOLE_ROUGH if whole else _ROUGH
         won, lost = yield from find_change(partial(self._gap, error=error), *ends, precision, whole=whole)
@@ -154,8 +149,6 @@ CLOSE = 10
 """Methods whose borders have intervals."""
 SIMULATED = 5
 """Methods whose intervals follow from simulating both ends of every input."""
-TOGETHER = 4
-"""Methods whose borders are looked for together, which is faster than one by one."""
 STEPS = 10
 """A method takes about as long as so many runs."""
 NOT_TRIED = Wins((), None)
@@ -166,7 +159,7 @@ _NO_BORDERS = Win(None, None, None, None)
 
 
 def crossings(
-    scenario: Scenario, others: Sequence[TimedCombination], watch: Watch | None = None, processes: int | None = None
+    scenario: Scenario, others: Sequence[Combination], watch: Watch | None = None, processes: int | None = None
 ) -> list[BreakEven]:
     """One row per method, compared with dense on the scenario's own schedule and topology: where it is faster.
 
@@ -177,11 +170,9 @@ def crossings(
     own = [item for item in others if item.candidate.sparsifier is None]
     ordered = [*own, *(item for item in others if item not in own and not item.rounded)]
     ordered = ordered[: FEW if any(item.live for item in others) else None]
-    numbered = list(enumerate(ordered))
-    together = [numbered[first : first + TOGETHER] for first in range(0, len(ordered), TOGETHER)]
-    part, steps = "the break-even points", STEPS * TOGETHER
-    found = map_watched(_Crossings(scenario), together, watch, part, processes, steps=steps)
-    return [row for _, rows in sorted(found.items()) for row in rows]
+    numbered, part = list(enumerate(ordered)), "the break-even points"
+    found = map_watched(_Crossings(scenario), numbered, watch, part, processes, steps=STEPS)
+    return [row for _, row in sorted(found.items()) if row is not None]
 
 
 def bandwidth_axis(scenario: Scenario, per_decade: int = PER_DECADE) -> VariedKey:
@@ -202,29 +193,27 @@ def nodes_axis(scenario: Scenario) -> VariedKey:
     return VariedKey("cluster.gpus_per_node" if one else "cluster.nodes", tried, whole=True)
 
 
-def bandwidth_border(scenario: Scenario, method: Candidate, dense: Candidate) -> Bandwidths:
+def bandwidth_borders(scenario: Scenario, pairs: Sequence[tuple[Candidate, Candidate]]) -> list[Bandwidths]:
     """Below which bandwidth one combination is faster than another, each with its own schedule and topology."""
     base = without_randomness(without_measured_collectives(scenario))
     axis = bandwidth_axis(base)
-    duel = Duel(Along(axis, method.of(base)), Along(axis, dense.of(base)), "first_order")
-    return _bandwidths(*search_together([duel.search()]))
+    duels = [Duel(Along(axis, one.of(base)), Along(axis, other.of(base)), "first_order") for one, other in pairs]
+    return [_bandwidths(found) for found in search_together([duel.search() for duel in duels])]
 
 
 class _Crossings:
     """Finds where methods are faster than dense. Dense with one schedule and topology is simulated once."""
 
     def __init__(self, scenario: Scenario) -> None:
-        self.scenario = scenario
         self.base = without_randomness(without_measured_collectives(scenario))
         self.nodes = nodes_axis(self.base)
         self.dense: dict[tuple[Candidate, bool], tuple[Along, Along]] = {}
 
-    def __call__(self, several: Sequence[Sequence[tuple[int, TimedCombination]]]) -> list[list[BreakEven]]:
+    def __call__(self, methods: Sequence[tuple[int, Combination]]) -> list[BreakEven | None]:
         """The rows of methods that are compared together, each with its place in the order."""
-        made = (search_together([self._row(*numbered) for numbered in methods]) for methods in several)
-        return [[row for row in rows if row is not None] for rows in made]
+        return search_together([self._row(*numbered) for numbered in methods])
 
-    def _row(self, number: int, item: TimedCombination) -> Search[BreakEven | None]:
+    def _row(self, number: int, item: Combination) -> Search[BreakEven | None]:
         place = self._common_place(item)
         if place is None:
             return None
@@ -235,10 +224,10 @@ class _Crossings:
         for by_nodes, against in enumerate(self._dense(place, rough)):
             if not (by_nodes and item.heavy and not own):
                 found[by_nodes] = yield from Duel(Along(against.axis, changed), against, intervals).search()
-        names = item.method, "dense", schedule_name(changed), topology_name(changed)
-        return BreakEven(*(*names, *_bandwidths(found[0]), *_workers(found[1], self.nodes, self.scenario)))
+        names = item.row.method, "dense", schedule_name(changed), topology_name(changed)
+        return BreakEven(*(*names, *_bandwidths(found[0]), *_workers(found[1], self.nodes, self.base)))
 
-    def _common_place(self, item: TimedCombination) -> Candidate | None:
+    def _common_place(self, item: Combination) -> Candidate | None:
         """Schedule and topology that both methods run on: the scenario's, else fewer buckets, else the method's own."""
         own = item.candidate
         places = [Candidate(), Candidate(scheduler=COARSE), Candidate(scheduler=own.scheduler, topology=own.topology)]
@@ -246,14 +235,11 @@ class _Crossings:
             del places[1]
         for place in places[1:] if item.heavy or item.live else places:
             method = replace(place, sparsifier=own.sparsifier, density=own.density)
-            if self._fits(method) and self._fits(dense_candidate(self.base, place.scheduler, place.topology)):
+            with suppress(InputError):  # where one of both cannot run
+                for each in (method, dense_candidate(self.base, place.scheduler, place.topology)):
+                    plan_of(each.of(self.base))
                 return place
         return None
-
-    def _fits(self, candidate: Candidate) -> bool:
-        with suppress(InputError):
-            return plan_of(candidate.of(self.base)) is not None
-        return False
 
     def _dense(self, place: Candidate, rough: bool) -> tuple[Along, Along]:
         """Dense with a schedule and a topology, along the bandwidths and along the numbers of workers."""

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from simulator.prediction.doubts.spread import ALIKE, Ratio
 from simulator.prediction.result_parts import Word
 from simulator.records import Record, replace
-from simulator.studies.advice.ranking import TO_TARGET, Key, Ranked, Ranking
-from simulator.studies.advice.reasons import SAME
+from simulator.studies.advice.ranking import SAME, Ranking
+from simulator.studies.advice.search import TO_TARGET, Combination, Key
 
 
 class Rival(Record):
     """A combination, and how many times faster than another one it is, by default than dense."""
 
-    ranked: Ranked
+    ranked: Combination
     ratio: Ratio
 
     @property
@@ -46,9 +46,9 @@ class Recommendation(Record):
     itself, fastest first. `without`: what to use if the scenario, which is kept, were not there.
     """
 
-    chosen: Ranked
+    chosen: Combination
     rival: Rival | None = None
-    dense: Ranked | None = None
+    dense: Combination | None = None
     hidden: float | None = None
     alike: Sequence[Rival] = ()
     without: Recommendation | None = None
@@ -79,14 +79,17 @@ def recommendation(ranking: Ranking) -> Recommendation:
         return Recommendation((ranking.known or list(ranking.ranked))[0])
     rivals = [Rival(item, ratio) for item in ranking.others if (ratio := item.over(dense, ranking.key)) is not None]
     # A method has to read every gradient once, whatever its kernels cost; 1 % of the iteration is too small to matter.
-    least, exposed = max(SAME * dense.row.iteration_time, ranking.least_added), _can_save(dense)
+    least, terms = max(SAME * dense.time, ranking.least_added), dense.row.breakdown
+    exposed = terms.get("communication_exposed", math.inf) + terms.get("slowdown", 0.0)
     if ranking.key != TO_TARGET and exposed <= least:
         return Recommendation(dense, rivals[0], dense, hidden=exposed)
     paying = [item for item in rivals if item.word == "yes"]
     some = paying or [item for item in rivals if item.word == "undecided"]
     if not some:
         return Recommendation(dense, rivals[0], dense)
-    best, alike = some[0], _not_told_apart(some[0], some, ranking.key)
+    best = some[0]
+    ratios = ((item, item.ranked.over(best.ranked, ranking.key)) for item in some)
+    alike = [item for item, ratio in ratios if ratio is not None and ratio.word in ("undecided", "alike")]
     if paying:
         safest = min(alike, key=lambda item: item.risk)
         best = safest if safest.risk < best.risk - SAME else best
@@ -114,18 +117,6 @@ def recommend_at_hand(ranking: Ranking, of_all: Recommendation) -> Recommendatio
     return Recommendation(yours, Rival(yours, ratio), dense, without=advice)
 
 
-def _is_slower(advice: Recommendation, yours: Ranked, key: Key) -> bool:
+def _is_slower(advice: Recommendation, yours: Combination, key: Key) -> bool:
     mine, theirs = advice.chosen.seconds(key), yours.seconds(key)
     return theirs is not None and (mine is None or mine > theirs)
-
-
-def _can_save(dense: Ranked) -> float:
-    """The seconds that no method can save more than: exposed communication, and slowdown by communication."""
-    terms = dense.row.breakdown
-    return terms.get("communication_exposed", math.inf) + terms.get("slowdown", 0.0)
-
-
-def _not_told_apart(first: Rival, rivals: Sequence[Rival], key: Key) -> list[Rival]:
-    """The first, and those of which it is not decided whether they are slower."""
-    ratios = ((item, item.ranked.over(first.ranked, key)) for item in rivals)
-    return [item for item, ratio in ratios if ratio is not None and ratio.word in ("undecided", "alike")]

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Sequence
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import product
+from typing import Literal
 
 from simulator.errors import InputError
-from simulator.prediction.doubts.spread import Spread
+from simulator.prediction.doubts.spread import Ratio, Spread, compare_spreads
+from simulator.prediction.iterations_to_target import Iterations
 from simulator.prediction.memory import memory_of
-from simulator.prediction.result import RunResult
+from simulator.prediction.result_parts import Densities
 from simulator.prediction.run import Prediction, plan_of, time_batch
 from simulator.progress import Watch
-from simulator.records import Record, Struct, field, replace
+from simulator.records import Struct, field, replace
+from simulator.reporting.answers.advised import RankedRow
 from simulator.scenario.changes import with_value, without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.availability import CODE, availability_of, entries_of
@@ -24,6 +28,9 @@ from simulator.studies.variants.crossing import evaluate
 from simulator.studies.variants.names import method_with_rounding, schedule_name, topology_name
 
 DENSE = "dense"
+Key = Literal["iteration_time", "time_to_target"]
+TO_TARGET: Key = "time_to_target"
+"""The field of a row by which it is ranked where iterations to the target are known."""
 EXHAUSTIVE = 300
 """Grids with at most this many combinations are searched completely."""
 DEEP, DEEP_LIVE = 8, 3
@@ -36,68 +43,88 @@ SLACK = 0.05
 """By this share the work of a method may be cheaper with another schedule than with the scenario's own."""
 
 
-class TimedCombination(Record):
-    """A combination that can run, without random differences.
+class Combination(Struct):
+    """A combination that can run; its row, and so its times, are without random differences until it is ranked.
 
-    `method`, `schedule`, `topology`: in words; `sparsifier`, `density`: of its method, `kind`: of its schedule.
-    `spread`: that of the time, to first order. `calls`: how many it makes in an iteration. `heavy`: its messages share
-    links, which takes long to simulate; `live`: so do its exchanges. `kernels`: those that it uses.
+    `spread`: that of its time, to first order; `exact`: where its responses were simulated. `iterations`: how many it
+    needs to the target; None where that is not known. `calls`: how many it makes in an iteration. `heavy`: its messages
+    share links, which takes long to simulate; `live`: so do its exchanges.
     """
 
     candidate: Candidate
-    method: str
-    schedule: str
-    topology: str
-    sparsifier: str
-    density: float | None
-    kind: str
+    row: RankedRow
     spread: Spread
-    result: RunResult
+    densities: Densities
     calls: float
     heavy: bool
     live: bool
-    kernels: frozenset[str]
+    iterations: Iterations | None = None
+    exact: Spread | None = None
 
     @property
     def name(self) -> str:
         """Its method, schedule and topology."""
-        return f"{self.method} ({self.schedule}, {self.topology})"
+        return f"{self.row.method} ({self.row.schedule}, {self.row.topology})"
+
+    @property
+    def status(self) -> str:
+        """Whether the scenario's framework offers it (`availability.Status`)."""
+        return self.row.availability.status
 
     @property
     def time(self) -> float:
         """Seconds of an iteration."""
-        return self.result.iteration_time
+        return self.row.iteration_time
 
     @property
     def floor(self) -> float:
         """Seconds that are left on a perfect network."""
-        return self.time - self.result.breakdown["communication_exposed"]
+        return self.time - self.row.breakdown["communication_exposed"]
 
     @property
     def rounded(self) -> bool:
         """Whether gradients, or what groups of a sharded model exchange, are rounded more than in the scenario."""
         candidate = self.candidate
-        return bool(candidate.precision) or (candidate.scheduler is not None and "with " in self.method)
+        return bool(candidate.precision) or (candidate.scheduler is not None and "with " in self.row.method)
+
+    def seconds(self, key: Key) -> float | None:
+        """What it is ranked by: a field of its row, in seconds; None where it is not known."""
+        return self.row.time_to_target if key == TO_TARGET else self.time
+
+    def over(self, other: Combination, key: Key) -> Ratio | None:
+        """How many times faster it is than another, by a key of their rows; None where that is not known of both."""
+        mine, theirs = self.seconds(key), other.seconds(key)
+        if mine is None or theirs is None:
+            return None
+        exact = self.exact is not None and other.exact is not None
+        ratio = compare_spreads(*(item._spread_of(key, exact) for item in (self, other)))
+        return replace(ratio, log=math.log(theirs / mine)) if mine and theirs else ratio
+
+    def _spread_of(self, key: Key, exact: bool) -> Spread:
+        """The spread of what it is ranked by: with the error of the iterations, for the time to the target."""
+        spread = self.exact if exact and self.exact is not None else self.spread
+        return self.iterations.spread(spread) if key == TO_TARGET and self.iterations is not None else spread
+
+
+def best_of_each(combinations: Iterable[Combination]) -> dict[str, Combination]:
+    """The first combination with every method."""
+    best: dict[str, Combination] = {}
+    for item in combinations:
+        best.setdefault(item.row.method, item)
+    return best
 
 
 class SearchResult(Struct):
     """Outcomes, fastest first; how many combinations cannot run, by reason; how many were not tried."""
 
-    outcomes: list[TimedCombination] = field(default_factory=list)
+    outcomes: list[Combination] = field(default_factory=list)
     refused: Counter[str] = field(default_factory=Counter)
     unseen: int = 0
 
     @property
-    def own(self) -> TimedCombination | None:
+    def own(self) -> Combination | None:
         """The scenario's own combination."""
         return next((item for item in self.outcomes if item.candidate == Candidate()), None)
-
-    def best_of_each(self) -> dict[str, TimedCombination]:
-        """The fastest combination with every method, fastest first."""
-        best: dict[str, TimedCombination] = {}
-        for item in self.outcomes:
-            best.setdefault(item.method, item)
-        return best
 
 
 _TOO_LARGE = "more memory is expected to be needed than a GPU has"
@@ -133,9 +160,7 @@ def search(
             _search_in_stages(seeker, grid)
             _search_offered(seeker, grid)
     if watch.interrupted:
-        for key, made in seeker.prepared.items():  # known, though its turn had not come
-            if not isinstance(made, str):
-                seeker.tried.setdefault(key, made)
+        seeker.tried |= seeker.prepared  # known, though its turn had not come
         if not seeker.seen:
             raise KeyboardInterrupt
     return seeker.result(grid.points)
@@ -156,12 +181,9 @@ def _is_released(scenario: Scenario) -> bool:
 def replayed(scenario: Scenario, found: SearchResult, most: int, processes: int | None = None) -> SearchResult:
     """What was found by laws, priced as `run` does by replaying the scenario's trace: the fastest `most`, the best of
     every method, also of what is offered, and the scenario's own. What its trace cannot be replayed with is refused."""
-    offered: dict[str, TimedCombination] = {}
-    for item in found.outcomes:
-        if item.method not in offered and is_offered(scenario, item.candidate):
-            offered[item.method] = item
-    own = [found.own] if found.own else []
-    chosen = [*found.outcomes[:most], *found.best_of_each().values(), *offered.values(), *own]
+    every, own = found.outcomes, [found.own] if found.own else []
+    offered = [item for item in every if item.status == "offered"]
+    chosen = [*every[:most], *best_of_each(every).values(), *best_of_each(offered).values(), *own]
     seeker = _Seeker(without_randomness(scenario), Watch(), processes)
     seeker.try_all([item.candidate for item in chosen])
     return seeker.result(len(seeker.tried))
@@ -180,7 +202,7 @@ def _search_offered(seeker: _Seeker, grid: Grid) -> None:
         for topology in grid.topologies:
             some = (replace(method, scheduler=scheduler, topology=topology) for scheduler in grid.schedulers)
             offered = [item for item in some if is_offered(scenario, item)]
-            made = [outcome for item in offered[:most] if (outcome := seeker.try_one(item)) is not None]
+            made = seeker.try_all(offered[:most])
             if not made:
                 continue
             tried += 1
@@ -194,56 +216,56 @@ def _search_offered(seeker: _Seeker, grid: Grid) -> None:
 
 def _search_in_stages(seeker: _Seeker, grid: Grid) -> None:
     seeker.watch.expect(len(grid.methods) + 4 * len(grid.schedulers))
-    seeker.prepare([replace(item, scheduler=grid.schedulers[0], topology=grid.topologies[0]) for item in grid.methods])
-    seeker.try_all(grid.dense_only)
+    plain = [replace(item, scheduler=grid.schedulers[0], topology=grid.topologies[0]) for item in grid.methods]
+    seeker.try_all([*grid.dense_only, *plain])
     first = [made for method in grid.methods if (made := _first_that_runs(seeker, method, grid)) is not None]
-    deep: list[TimedCombination] = []
-    ordered = sorted(first, key=lambda item: (item.method != DENSE, item.time))
-    promising = [item for item in ordered if not item.live and seeker.is_promising(item)][:DEEP]
+    deep: list[Combination] = []
+    ordered = sorted(first, key=lambda item: (item.row.method != DENSE, item.time))
+    promising = [item for item in ordered if not item.live and item.floor * (1 - SLACK) < seeker.best][:DEEP]
     seeker.prepare([replace(item.candidate, scheduler=each) for item in promising for each in grid.schedulers])
     for start in ordered:
         most = DEEP_LIVE if start.live else DEEP
         own = bool(grid.dense_only) and start.candidate.sparsifier is None  # of a sharded job: its meshes are settings
-        if own or start.method == DENSE or (len(deep) < most and seeker.is_promising(start)):
+        if own or start.row.method == DENSE or (len(deep) < most and start.floor * (1 - SLACK) < seeker.best):
             deep.append(start)
-            for scheduler in grid.schedulers:
-                seeker.try_one(replace(start.candidate, scheduler=scheduler))
+            seeker.try_all([replace(start.candidate, scheduler=each) for each in grid.schedulers])
     # The fastest method first, so that later ones are left out early.
-    deep.sort(key=lambda item: seeker.fastest(item.candidate))
+    deep.sort(key=lambda item: seeker.of_method(item.candidate)[0].time)
     for start in deep:
-        for item in seeker.near(start.candidate):
-            if item.floor < seeker.best:
+        outcomes = seeker.of_method(start.candidate)
+        for item in outcomes[:NEAREST]:
+            if item.time <= NEAR * outcomes[0].time and item.floor < seeker.best:
                 for topology in grid.topologies:
                     seeker.try_if_fast(replace(item.candidate, topology=topology))
 
 
-def _first_that_runs(seeker: _Seeker, method: Candidate, grid: Grid) -> TimedCombination | None:
+def _first_that_runs(seeker: _Seeker, method: Candidate, grid: Grid) -> Combination | None:
     """The method with the scenario's schedule and topology, or with the first ones that it can run with."""
     plain: list[Change] = [item for item in grid.schedulers if item and item["kind"] == "sequential"]
     schedulers = [grid.schedulers[0], *plain, *(item for item in grid.schedulers[1:] if item not in plain)]
     tried = (
         replace(method, scheduler=each, topology=topology) for topology, each in product(grid.topologies, schedulers)
     )
-    return next((made for candidate in tried if (made := seeker.try_one(candidate)) is not None), None)
+    return next((made for candidate in tried for made in seeker.try_all([candidate])), None)
 
 
 class _Seeker:
-    """Runs each candidate once. `best`: seconds of the fastest so far.
-
-    What is `prepared` was run on all cores beforehand, and counts only once it is tried.
-    """
+    """Runs each candidate once. What is `prepared` was run on all cores before, and counts only once it is tried."""
 
     def __init__(self, scenario: Scenario, watch: Watch, processes: int | None = None) -> None:
         self.scenario, self.watch, self.processes = scenario, watch, processes
-        self.prepared: dict[Candidate, TimedCombination | str] = {}
-        self.tried: dict[Candidate, TimedCombination | str] = {}
-        self.of_method: defaultdict[tuple[str, ...], list[TimedCombination]] = defaultdict(list)
-        self.best = float("inf")
+        self.prepared: dict[Candidate, Combination | str] = {}
+        self.tried: dict[Candidate, Combination | str] = {}
 
     @property
-    def seen(self) -> list[TimedCombination]:
+    def seen(self) -> list[Combination]:
         """The outcomes of what was tried and can run."""
         return [made for made in self.tried.values() if not isinstance(made, str)]
+
+    @property
+    def best(self) -> float:
+        """Seconds of the fastest so far."""
+        return min(item.time for item in self.seen)
 
     def result(self, points: int) -> SearchResult:
         """What was found so far, in a grid of so many combinations."""
@@ -259,21 +281,11 @@ class _Seeker:
                 self.prepared[new[place]] = outcome
                 self.watch.step()
 
-    def try_one(self, candidate: Candidate) -> TimedCombination | None:
-        """The outcome of a candidate; None where its parts cannot work together."""
-        if candidate not in self.tried:
-            self.prepare([candidate])
-            made = self.tried[candidate] = self.prepared[candidate]
-            if not isinstance(made, str):
-                self.of_method[candidate.method].append(made)
-                self.best = min(self.best, made.time)
-        return None if isinstance(made := self.tried[candidate], str) else made
-
-    def try_all(self, candidates: Sequence[Candidate]) -> None:
-        """Try all of these."""
+    def try_all(self, candidates: Sequence[Candidate]) -> list[Combination]:
+        """The outcomes of those that can run."""
         self.prepare(candidates)
-        for candidate in candidates:
-            self.try_one(candidate)
+        self.tried |= {item: self.prepared[item] for item in candidates}
+        return [made for item in candidates if not isinstance(made := self.tried[item], str)]
 
     def try_if_fast(self, candidate: Candidate, limit: float | None = None) -> None:
         """Try a candidate if it could be faster than a `limit`, by default its method's fastest.
@@ -287,26 +299,19 @@ class _Seeker:
             and not (scenario.other_jobs or scenario.cluster.background)
         ):
             (bound,) = time_batch([with_value(candidate.of(scenario), "fidelity", "fold")])
-            if not isinstance(bound, InputError) and bound >= (self.fastest(candidate) if limit is None else limit):
+            if not isinstance(bound, InputError) and bound >= (
+                self.of_method(candidate)[0].time if limit is None else limit
+            ):
                 return
-        self.try_one(candidate)
+        self.try_all([candidate])
 
-    def is_promising(self, start: TimedCombination) -> bool:
-        """Whether a method may be the fastest with another schedule, going by its outcome with one."""
-        return start.floor * (1 - SLACK) < self.best
-
-    def near(self, candidate: Candidate) -> list[TimedCombination]:
-        """The outcomes of a candidate's method that are close to its fastest, fastest first."""
-        limit = NEAR * self.fastest(candidate)
-        outcomes = self.of_method[candidate.method]
-        return sorted((item for item in outcomes if item.time <= limit), key=lambda item: item.time)[:NEAREST]
-
-    def fastest(self, candidate: Candidate) -> float:
-        """Seconds of the fastest outcome of a candidate's method so far."""
-        return min(item.time for item in self.of_method[candidate.method])
+    def of_method(self, candidate: Candidate) -> list[Combination]:
+        """The outcomes of a candidate's method so far, fastest first."""
+        outcomes = (item for item in self.seen if item.candidate.method == candidate.method)
+        return sorted(outcomes, key=lambda item: item.time)
 
 
-def timed(scenario: Scenario, candidates: Sequence[Candidate]) -> list[TimedCombination | str]:
+def timed(scenario: Scenario, candidates: Sequence[Candidate]) -> list[Combination | str]:
     """The outcome of each candidate, or why its parts cannot work together.
 
     What is expected to need more memory than a GPU has is refused, unless the scenario does so itself.
@@ -315,29 +320,41 @@ def timed(scenario: Scenario, candidates: Sequence[Candidate]) -> list[TimedComb
     large = [not isinstance(made, InputError) and made.simulated.memory.exceeded for made in predictions]
     if scenario.ignore_memory or (any(large) and memory_of(scenario, plan_of(scenario)).exceeded):
         large = [False] * len(large)
+    own = scenario.topology.kind
     return [
-        _reason(made) if isinstance(made, InputError) else _TOO_LARGE if exceeds else _outcome(candidate, made)
+        _reason(made) if isinstance(made, InputError) else _TOO_LARGE if exceeds else _outcome(candidate, made, own)
         for candidate, made, exceeds in zip(candidates, predictions, large, strict=True)
     ]
 
 
-def _outcome(candidate: Candidate, prediction: Prediction) -> TimedCombination:
-    scenario, plan, uses = prediction.scenario, prediction.plan, prediction.simulated.network_uses
-    calls = sum(sum(each.algorithms.values()) for each in uses)
-    return TimedCombination(
-        candidate=candidate,
+def _outcome(candidate: Candidate, prediction: Prediction, topology: str) -> Combination:
+    scenario, plan, result = prediction.scenario, prediction.plan, prediction.result_without_lists
+    row = RankedRow(
+        overrides=candidate.overrides,
         method=method_with_rounding(scenario) + candidate.rounding,
-        schedule=schedule_name(scenario),
-        topology=topology_name(scenario),
         sparsifier=scenario.sparsifier.kind,
         density=density_of(scenario),
-        kind=scenario.scheduler.kind,
+        schedule=schedule_name(scenario),
+        topology=topology_name(scenario),
+        iteration_time=result.iteration_time,
+        interval=result.interval,
+        throughput=result.throughput,
+        breakdown=result.breakdown,
+        sent_per_worker=result.traffic.sent_per_worker,
+        iterations_to_target=None,
+        iterations_to_target_interval=None,
+        time_to_target=None,
+        availability=availability_of(scenario, topology),
+    )
+    calls = sum(sum(each.algorithms.values()) for each in prediction.simulated.network_uses)
+    return Combination(
+        candidate=candidate,
+        row=row,
         spread=prediction.spread.settled(),
-        result=prediction.result_without_lists,
+        densities=result.density,
         calls=calls if plan.steps == 1 else calls / plan.steps,
         heavy=plan.prices.flowed > 0,
         live=plan.live,
-        kernels=frozenset(plan.work.kernels),
     )
 
 

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from simulator.prediction.doubts.spread import ALIKE, Ratio
 from simulator.prediction.doubts.verdict import value_of_information
 from simulator.records import replace
-from simulator.reporting.answers.advised import AdviceSummary, Border, Recommended, SecondBest
+from simulator.reporting.answers.advised import AdviceSummary, Border, Reason, Recommended, SecondBest, Unmeasured
 from simulator.scenario.changes import value_at
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.crossings import bandwidth_axis
-from simulator.studies.advice.ranking import TO_TARGET, Key, Ranked, Ranking
-from simulator.studies.advice.reasons import describe_unmeasured, find_unmeasured
+from simulator.studies.advice.ranking import SAME, Ranking, find_unmeasured
 from simulator.studies.advice.recommendation import Recommendation, Rival
-from simulator.studies.advice.search import DENSE
+from simulator.studies.advice.search import DENSE, TO_TARGET, Combination, Key
 from simulator.studies.compare.verdict_words import describe_measurement, describe_speed_up
-from simulator.units import count_of, join_words, show_bandwidth, show_probability, show_time
+from simulator.units import count_of, join_words, show_bandwidth, show_bytes, show_probability, show_time
 
-_NAMED = 3
-"""Methods that a sentence names."""
+_NAMED, _LOSERS = 3, 6
+"""Methods that a sentence names, and such that lose against dense."""
+_FEW = 2
+"""Inputs that a sentence names."""
 
 
 def describe_second(second: Rival, of_all: Recommended) -> SecondBest:
@@ -126,12 +127,10 @@ def describe_border(scenario: Scenario, border: Border | None) -> str:
 
 def find_second(ranking: Ranking, advice: Recommendation, of_all: Recommendation) -> Rival | None:
     """What would be used if research code and other frameworks counted; else the fastest of what they have."""
-    chosen = advice.chosen
-    at_hand = ranking.at_hand.known
+    chosen, at_hand, offered = advice.chosen, ranking.at_hand.known, ranking.offered.known
     if chosen not in at_hand or advice is of_all:
         return None
-    offered = ranking.offered.known
-    foreign = [item for item in ranking.known if item not in (offered if chosen in offered else [*offered, *at_hand])]
+    foreign = [item for item in ranking.known if item not in (offered if chosen in offered else at_hand)]
     best = of_all.chosen if of_all.chosen in foreign else foreign[0] if foreign else None
     ratio = None if best is None else best.over(chosen, ranking.key)
     return Rival(best, ratio) if best is not None and ratio is not None else None
@@ -246,12 +245,121 @@ def compare_speeds(ratio: Ratio, than: str = " than") -> str:
     return f"{describe_speed_up(ratio)}{than}"
 
 
-def describe_times(item: Ranked) -> str:
+def describe_times(item: Combination) -> str:
     """How long a row takes, in words."""
     row = item.row
     time = f"{show_time(row.iteration_time)} per iteration"
     return time if row.time_to_target is None else f"{show_time(row.time_to_target)} to the target ({time})"
 
 
+def describe_unmeasured(rows: Sequence[Unmeasured], than: str = "dense") -> str:
+    """What a recommendation must say: kernels that were not measured, and all else that alone turns the answer.
+
+    `than`: what the speed-ups of the rows are over.
+    """
+    named = sorted((row for row in rows if row.turns or row.is_kernel), key=lambda row: not row.is_kernel)[:_FEW]
+    if not named:
+        return ""
+    parts = [f"{row.input} (at the worst {row.speed_up_at_worst:.2f} times as fast as {than})" for row in named]
+    kind = "kernels" if all(row.is_kernel for row in named) else "inputs"
+    return f" This rests on {kind} that were not measured: {join_words(parts)}."
+
+
 def _sentences(parts: Iterable[str]) -> str:
     return " ".join(filter(None, parts))
+
+
+_LOSING = ("selection", "combine", "communication_exposed", "idle")
+Loss = tuple[Combination, float]
+"""A method's best combination, and the seconds that it loses against dense in one term."""
+
+
+def reasons(
+    workers: int, dense: Combination | None, others: Sequence[Combination], own: Combination | None
+) -> list[Reason]:
+    """Why methods are slower or faster than dense.
+
+    `dense` is its best combination, `others` the best of each other method, `own` the scenario's own combination.
+    """
+    if workers == 1:
+        return [Reason("room", [], "There is no communication with one worker.")]
+    if dense is None:
+        return []
+    made = [_possible_saving(dense)]
+    faster = [item for item in others if item.time < dense.time * (1 - SAME)]
+    if faster:
+        made.append(_saving(dense, faster))
+    losing: dict[str, list[Loss]] = {"selection": [], "combine": []}
+    waiting: list[Loss] = []
+    for item in (item for item in others if item.time > dense.time * (1 + SAME)):
+        lost = {term: item.row.breakdown[term] - dense.row.breakdown[term] for term in _LOSING}
+        most = max(lost, key=lambda term: lost[term])
+        kind = _why_exposed(item, dense) if most == "communication_exposed" else most
+        (waiting if kind == "idle" else losing.setdefault(kind, [])).append((item, lost[most]))
+    made += [_loss(kind, group, dense, workers) for kind, group in (*losing.items(), ("waiting", waiting)) if group]
+    if own is not None and own.time > dense.time * (1 + SAME) and own.row.method == "dense":
+        text = (
+            f"Another schedule or topology alone, {dense.name}, takes {show_time(dense.time)} instead of "
+            f"{show_time(own.time)}, with {count_of(dense.calls, 'call')} instead of {own.calls}."
+        )
+        made.append(Reason("schedule", ["dense"], text))
+    return made
+
+
+def _possible_saving(dense: Combination) -> Reason:
+    exposed, slowed = (dense.row.breakdown[term] for term in ("communication_exposed", "slowdown"))
+    share, also = exposed + slowed, f" and {show_time(slowed)} of slowdown by communication" if slowed else ""
+    share = share / dense.time if dense.time else 0.0
+    text = (
+        f"The fastest dense combination has {show_time(exposed)} of exposed communication{also} in an iteration of "
+        f"{show_time(dense.time)} ({100 * share:.1f} %). No method can save more than that, and its own selection "
+        "and combine reduce the saving."
+    )
+    return Reason("room", ["dense"], text)
+
+
+def _saving(dense: Combination, faster: Sequence[Combination]) -> Reason:
+    best, exposed = faster[0].row.breakdown, "communication_exposed"
+    added = best["selection"] + best["combine"] - dense.row.breakdown["combine"]
+    text = (
+        f"{faster[0].row.method} reduces exposed communication from {show_time(dense.row.breakdown[exposed])} to "
+        f"{show_time(best[exposed])} and adds {show_time(max(0.0, added))} of selection and combine."
+    )
+    return Reason("less communication", [item.row.method for item in faster], text)
+
+
+def _list(losing: Sequence[Loss]) -> str:
+    """The seconds that each method loses, the smallest loss first."""
+    ordered = sorted(losing, key=lambda pair: pair[1])
+    parts = [f"{show_time(seconds)} with {item.row.method}" for item, seconds in ordered[:_LOSERS]]
+    more = len(ordered) - _LOSERS
+    return ", ".join(parts) + (f", and more with {count_of(more, 'other method')}" if more > 0 else "")
+
+
+def _why_exposed(item: Combination, dense: Combination) -> str:
+    """The kind of reason for more exposed communication than dense, by what the method sends."""
+    if item.row.sent_per_worker <= dense.row.sent_per_worker:
+        return "start-up"
+    return "build-up" if item.densities.target < 1 < item.densities.build_up else "bytes"
+
+
+def _loss(kind: str, group: Sequence[Loss], dense: Combination, workers: int) -> Reason:
+    """Why methods are slower, with the seconds that each loses, and the numbers of the one that loses least."""
+    item = min(group, key=lambda pair: pair[1])[0]
+    name, density = item.row.method, item.densities
+    sent, sent_dense = show_bytes(item.row.sent_per_worker), show_bytes(dense.row.sent_per_worker)
+    adds, longer = f"adds {_list(group)}.", f"Exposed communication is longer than with dense, by {_list(group)}."
+    texts = {
+        "selection": "Selection runs on the GPU, where nothing hides it, and it can save at most "
+        f"{show_time(dense.row.breakdown['communication_exposed'])} of exposed communication. It {adds}",
+        "combine": f"Every payload from {workers} workers is added up separately, so combine grows with the number of "
+        f"workers: it {adds}",
+        "start-up": f"{longer} They send fewer bytes but not in fewer calls, and every call has a start-up: each "
+        f"worker sends {sent} in {count_of(item.calls, 'call')} with {name}, {sent_dense} in {dense.calls} with dense.",
+        "build-up": f"{longer} Workers select different elements: with {name} each selects {density.selected:.3g} of "
+        f"the gradient, all together {density.aggregated:.3g}, and each sends {sent} instead of {sent_dense}.",
+        "bytes": f"{longer} Every worker's payload goes to all others without being added up on the way, so the bytes "
+        f"grow with the number of workers: each worker sends {sent} with {name}, {sent_dense} with dense.",
+        "waiting": f"All workers wait for the slowest worker: it {adds}",
+    }
+    return Reason(kind, [item.row.method for item, _ in group], texts[kind])

@@ -36,7 +36,6 @@ class StageSplitter:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.instant = plan.wiring.instant()
-        self.known: dict[tuple[int, int], Floats] = {}
         self.chains = plan.work.whole_chains
         self.stages = [[*first, *second] for first, second in zip(*plan.exchanges, strict=True)]
         self.start_up_shares = np.zeros(len(plan.work.steps))
@@ -64,8 +63,9 @@ class StageSplitter:
         bytes_only = instant.seconds - instant.start_up
         return 1 - np.divide(bytes_only, whole, out=np.ones_like(whole), where=whole > 0)
 
-    def split(self, bucket: int, place: int, seconds: float, label: str = "") -> Floats:
-        """Seconds of one stage by `PARTS`; they sum to `seconds`."""
+    def split(self, span: Span, place: int) -> Floats:
+        """Seconds of one stage by `PARTS`; they sum to its duration."""
+        bucket, seconds, label = span.bucket, span.duration, span.label
         if label in self.axis_shares:
             start_up = seconds * float(self.axis_shares[label][bucket])
             return _split(start_up=start_up, transfer=seconds - start_up)
@@ -75,16 +75,11 @@ class StageSplitter:
         stage = self.stages[bucket][place]
         if not stage.collective:
             return _split(kernel=seconds)
-        if (bucket, place) not in self.known:
-            self.known[bucket, place] = (
-                self._split_rounds(stage) if self.plan.live else self._split_price(bucket, place)
-            )
-        parts = self.known[bucket, place]
+        parts = self._split_rounds(stage) if self.plan.live else self._split_price(bucket, place)
         total = float(parts.sum())
         if total <= 0:
             return _split(transfer=seconds)
         if seconds > total * (1 + SAME):
-            parts = parts.copy()
             parts[SHARING] = seconds - total
             return parts
         return parts * (seconds / total)
@@ -159,11 +154,10 @@ def exposure(plan: Plan, iteration: Iteration) -> Exposure:
     spans = iteration.spans()
     compute = [span for span in spans if span.stream == "compute"]
     placed = number_stages([span for span in spans if span.stream != "compute"])
-    exchanges = [span for span, _ in placed]
-    stages = [(span.bucket, place, span.duration, span.label) for span, place in placed]
-    splitter, made = StageSplitter(plan), Exposure()
+    exchanges, splitter, made = [span for span, _ in placed], StageSplitter(plan), Exposure()
+    parts = [splitter.split(span, place) for span, place in placed]
     if not plan.live:
-        made.every = np.sum([splitter.split(*stage) for stage in stages] or [made.own], axis=0)
+        made.every = np.sum(parts or [made.own], axis=0)
     of_bucket: dict[int, list[int]] = defaultdict(list)
     for number, span in enumerate(exchanges):
         of_bucket[span.bucket].append(number)
@@ -181,12 +175,12 @@ def exposure(plan: Plan, iteration: Iteration) -> Exposure:
             made.waited_for.add(ending)
         own = _clip(of_bucket[ending], exchanges, start, stop)
         for number, share in own:
-            made.own += share * splitter.split(*stages[number])
+            made.own += share * parts[number]
         for low, high in _uncovered([exchanges[number] for number, _ in own], start, stop):
             others = _clip(range(len(exchanges)), exchanges, low, high)
             made.before |= {exchanges[number].bucket for number, _ in others}
             busy = covered_time([(exchanges[number].start, exchanges[number].end) for number, _ in others], low, high)
-            spent = sum((share * splitter.split(*stages[number]) for number, share in others), np.zeros(len(PARTS)))
+            spent = sum((share * parts[number] for number, share in others), np.zeros(len(PARTS)))
             if spent.sum() > 0:
                 made.queued += spent * (busy / spent.sum())
             made.held_back += high - low - busy

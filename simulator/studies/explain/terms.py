@@ -67,18 +67,16 @@ def _copies_of_shards(plan: Plan) -> Iterator[KernelCost]:
     """What is copied out of gathers and into reductions, which counts as combine."""
     if (shared := plan.work.shared) is None:
         return
-    of_unit = {"copy_out": shared.copy_out, "copy_into": shared.copy_into}
-    numels = [float(bucket.numel) for bucket in plan.work.buckets]
-    for name, seconds in of_unit.items():
+    copied = (("copy_out", shared.copy_out, "out of gathers"), ("copy_into", shared.copy_into, "into reductions"))
+    for name, seconds, where in copied:
         costs = [task.cost for task in graph_of(plan).tasks if task.cost.name == name]
         runs, spent = sum(cost.times for cost in costs), math.fsum(cost.times * seconds[cost.index] for cost in costs)
         if spent:
             law = "its bytes at the rate of element-wise kernels"
-            elements = math.fsum(cost.times * numels[cost.index] for cost in costs)
-            kernel = "copies out of gathers" if name == "copy_out" else "copies into reductions"
+            elements = math.fsum(cost.times * plan.work.buckets[cost.index].numel for cost in costs)
             yield KernelCost(
-                kernel=kernel, runs=runs, calls=runs, elements=elements, seconds=spent, per_call=spent / runs,
-                bound_by="GPU", law=law,
+                kernel=f"copies {where}", runs=runs, calls=runs, elements=elements, seconds=spent,
+                per_call=spent / runs, bound_by="GPU", law=law,
             )  # fmt: skip
 
 

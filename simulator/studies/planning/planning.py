@@ -261,16 +261,11 @@ def _longer(target: PlanTarget, prediction: PointAnswer) -> tuple[float, ...]:
     for item in spread.responses:
         kind, what = item.key
         of_compute = kind == COMPUTE or (kind == MODEL and what.startswith("compute of "))
-        changes = [math.expm1(end) for end in (item.low, item.high)]
-        rest = max(1 - share, _SMALL)
-        lost = [-_log(1 + d / max(share, _SMALL)) if of_compute else _log(1 + d / rest) for d in changes]
+        of, sign = (share, -1) if of_compute else (1 - share, 1)
+        left = (1 + math.expm1(end) / max(of, _SMALL) for end in (item.low, item.high))
+        lost = [sign * math.log(max(factor, _LEAST)) for factor in left]
         made.append(item._replace(low=lost[0], high=lost[1]))
     return replace(spread, time=1.0, responses=tuple(made)).interval()
-
-
-def _log(factor: float) -> float:
-    """The logarithm of a factor on compute, or on all else, of which at least a tenth is left."""
-    return math.log(max(factor, _LEAST))
 
 
 _TIGHT = 0.1

@@ -16,11 +16,10 @@ from simulator.scenario.changes import with_value
 from simulator.scenario.reading import load
 from simulator.studies.advice.advice import advise
 from simulator.studies.advice.candidates import Candidate, Grid, dense_candidate
-from simulator.studies.advice.ranking import Ranked, Ranking, ranking
-from simulator.studies.advice.reasons import describe_unmeasured, find_unmeasured
+from simulator.studies.advice.ranking import Ranking, find_unmeasured, ranking
 from simulator.studies.advice.recommendation import recommendation
-from simulator.studies.advice.search import search
-from simulator.studies.advice.summary import describe, describe_opponent
+from simulator.studies.advice.search import Combination, search
+from simulator.studies.advice.summary import describe, describe_opponent, describe_unmeasured
 from simulator.studies.compare.opponent import best_dense
 
 advise = in_json(advise)
@@ -52,7 +51,7 @@ def ranked(method, time, *responses):
         time_to_target=None,
         availability=Availability("offered", "Here"),
     )
-    return Ranked(row, None, Spread(time, responses))
+    return Combination(Candidate(), row, Spread(time, responses), None, 1.0, heavy=False, live=False)
 
 
 def recommend(*items):
@@ -205,7 +204,7 @@ def test_dense_is_taken_at_its_best_even_where_its_first_schedule_is_slow():
     methods = tuple(Candidate({"kind": "randomk", "density": 0.01 + 0.001 * i}) for i in range(12))
     grid = Grid((*methods, DENSE), (None, {"kind": "sequential"}, {"kind": "bucketed"}), (None,))
     found = search(scenario(sparsifier="dense", latency=5e-3), Grid(grid.methods, grid.schedulers, (None,)), 0)
-    assert len([item for item in found.outcomes if item.method == "dense"]) == 3
+    assert len([item for item in found.outcomes if item.row.method == "dense"]) == 3
 
 
 @pytest.mark.long
