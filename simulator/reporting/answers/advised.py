@@ -179,17 +179,6 @@ class Border(Answer):
     bandwidth_words: Annotated[str, says("where it is faster, in words")]
 
 
-class OtherDensity(Answer, rename=in_json(time=("iteration_time",))):
-    """The fastest sparsifier at another density."""
-
-    density: Annotated[float | None, says("the density", "1")]
-    method: Annotated[str, says("method with its density")]
-    overrides: Annotated[Overrides, says("keys of the scenario that it changes")]
-    schedule: Annotated[str, says("schedule in words")]
-    topology: Annotated[str, says("topology in words")]
-    iteration_time: Annotated[float, says("mean time of an iteration", "s")]
-
-
 class BreakEven(Answer):
     """Where a method is faster than dense on the same schedule and topology."""
 
@@ -255,7 +244,6 @@ class MethodAdvice(Answer, kw_only=True):
     ranking: list[RankedRow]
     dense: Annotated[RankedRow | None, says("the row of dense at its best")]
     yours: Annotated[RankedRow | None, says("the row of the scenario as it is")]
-    other_densities: list[OtherDensity]
     break_even: list[BreakEven]
     reasons: list[Reason]
     sensitivity: Sensitivity | None

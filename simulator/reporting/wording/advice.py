@@ -9,7 +9,7 @@ from simulator.records import astuple
 from simulator.reporting.answers.advised import Availability, LookedAt, MethodAdvice, RankedRow
 from simulator.reporting.wording.blocks import Block, Table, Text, columns, texts
 from simulator.reporting.wording.explanation import sensitivity_blocks
-from simulator.units import show_probability, show_time
+from simulator.units import show_probability
 
 _RANKED = 10
 _STUDY_LEGEND = (
@@ -27,12 +27,6 @@ def full_advice_blocks(advice: MethodAdvice) -> Iterator[Block]:
         yield f"With research code: {second.of_all.answer}"
     yield from texts((text for text in (*advice.details, advice.opponent) if text), "item")
     yield from ranking_blocks(advice)
-    options = "; ".join(
-        f"{row.method} ({row.schedule}, {row.topology}) {show_time(row.iteration_time)}"
-        for row in advice.other_densities
-    )
-    if options:
-        yield Text(f"fastest sparsifier at other densities: {options}", "dim")
     if advice.break_even:
         yield from ("", _break_even(advice))
     yield from ("", Text("Reasons", "title"))

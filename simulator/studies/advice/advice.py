@@ -17,7 +17,6 @@ from simulator.reporting.answers.advised import (
     Border,
     LookedAt,
     MethodAdvice,
-    OtherDensity,
     Overrides,
     Switch,
 )
@@ -31,7 +30,6 @@ from simulator.sparsifiers.dense import Dense
 from simulator.studies.advice.availability import lines_in, lines_of_setting
 from simulator.studies.advice.candidates import (
     DEFAULT_DENSITY,
-    DENSITIES,
     Candidate,
     Grid,
     as_options,
@@ -51,7 +49,6 @@ from simulator.studies.advice.search import (
     best_of_each,
     replayed,
     search,
-    timed,
 )
 from simulator.studies.advice.summary import (
     describe,
@@ -67,9 +64,6 @@ from simulator.studies.processes.executors import map_watched
 from simulator.studies.variants.crossing import evaluate, without_replay
 from simulator.studies.variants.names import schedule_name, sharded_part, topology_name
 from simulator.units import count_of
-
-TRIED_DENSER = 4
-"""Sparsifiers that are also tried at other densities."""
 
 
 def advise(
@@ -89,7 +83,7 @@ def advise(
     Compression is recommended where it is faster than dense at its best with a probability of at least 95 %; where
     that is not decided, the answer says what to do until it is, and which measurement decides it.
 
-    Without `whole`, break-even points, other densities, and what changes the speed-up are left out. An interruption
+    Without `whole`, break-even points, and what changes the speed-up are left out. An interruption
     (Ctrl-C) leaves out what was not reached yet, once there is a ranking; `interrupted` says what.
 
     By `iterations_to_target`, which are stated by method or found in trainings, the ranking is by time to target. Grids
@@ -148,7 +142,6 @@ def advise(
         ranking=rows,
         dense=None if dense is None else row_of[dense.candidate],
         yours=None if own is None else row_of[own.candidate],
-        other_densities=_other_densities(bare, others, density) if whole else [],
         break_even=break_even,
         reasons=reasons(scenario.cluster.workers, dense, others, own),
         sensitivity=_speed_up_sensitivity(free, dense, others[0], watch, processes)
@@ -184,20 +177,6 @@ def _border(scenario: Scenario, advice: Recommendation, best: Rival | None, watc
     pair, part = tuple(item.candidate for item in sides), "the break-even point of the answer"
     found = map_watched(partial(bandwidth_borders, scenario), [pair], watch, part, 1, steps=STEPS)
     return Border(sides[0].name, dense.name, *found[0]) if found else None
-
-
-def _other_densities(scenario: Scenario, others: Sequence[Combination], density: float) -> list[OtherDensity]:
-    """The fastest sparsifier at other densities, each with the schedule and topology of its best combination."""
-    sparse = [item for item in others if item.row.density is not None][:TRIED_DENSER]
-    made = []
-    for other in DENSITIES:
-        if abs(other - density) < 1e-12:
-            continue
-        tried = timed(scenario, [item.candidate.at_density(other) for item in sparse])
-        if runs := [item for item in tried if not isinstance(item, str)]:
-            row = min(runs, key=lambda item: item.time).row
-            made.append(OtherDensity(other, row.method, row.overrides, row.schedule, row.topology, row.iteration_time))
-    return made
 
 
 def _speed_ups(rival: Scenario, own_runtime: bool, scenarios: Sequence[Scenario]) -> list[float | InputError]:
@@ -237,7 +216,7 @@ def _notes(
     origin = "the scenario's own" if own is not None else "the default, since the scenario has none"
     made = [
         f"Sparsifiers are ranked at density {density:g}, {origin}. A lower density is always faster per iteration, but "
-        "its effect on convergence is not modelled, so other densities are options and not better answers.",
+        "its effect on convergence is not modelled; `--set sparsifier.density=...` ranks them at another one.",
         "Time to target is the iterations to the target times the predicted iteration time; methods without iterations "
         "come last."
         if targets

@@ -25,7 +25,6 @@ from simulator.studies.variants.names import mesh_of, settings_of, sharded_part,
 from simulator.topologies.base import Topology
 from simulator.units import parse, show_time
 
-DENSITIES = (0.1, 0.01, 0.001)
 DEFAULT_DENSITY = 0.01
 BUCKETS = ("1 MiB", "4 MiB", "25 MiB", "64 MiB")
 PARTITIONS = ("1 MB", "4 MB", "16 MB")
@@ -50,7 +49,7 @@ Change = Mapping[str, Any] | None
 
 
 class Candidate(Record):
-    """A scenario with other parts; None keeps the scenario's own. `density` changes that of its own sparsifier.
+    """A scenario with other parts; None keeps the scenario's own.
 
     `runtime`: the name of another runtime, for a dense run where the scenario's own holds for another method only.
     `precision`: other number formats, in which gradients travel rounded.
@@ -59,7 +58,6 @@ class Candidate(Record):
     sparsifier: Change = None
     scheduler: Change = None
     topology: Change = None
-    density: float | None = None
     runtime: str = ""
     precision: Change = None
 
@@ -67,9 +65,9 @@ class Candidate(Record):
         return hash(repr(self))  # of mappings, which have no hash of their own
 
     @property
-    def method(self) -> tuple[Change, float | None, Change]:
+    def method(self) -> tuple[Change, Change]:
         """Equal for candidates with the same method."""
-        return self.sparsifier, self.density, self.precision
+        return self.sparsifier, self.precision
 
     @property
     def rounding(self) -> str:
@@ -86,21 +84,12 @@ class Candidate(Record):
     def overrides(self) -> Mapping[str, Any]:
         """Dotted keys and values that turn the scenario into this candidate, as for `--set`."""
         made: dict[str, Any] = {n: part if len(part) > 1 else part["kind"] for n, part in self.parts.items()}
-        made |= {} if self.density is None else {"sparsifier.density": self.density}
         made |= {} if self.precision is None else {"workload.precision": self.precision}
         return made | ({"cluster.runtime": self.runtime} if self.runtime else {})
-
-    def at_density(self, density: float) -> Candidate:
-        """The candidate whose method is the same at another density."""
-        if self.sparsifier is None:
-            return replace(self, density=density)
-        return replace(self, sparsifier={**self.sparsifier, "density": density})
 
     def of(self, scenario: Scenario) -> Scenario:
         """The scenario with these parts. Raises a validation error for parameters that a member refuses."""
         update: dict[str, Any] = {name: build(_BASES[name], part) for name, part in self.parts.items()}
-        if self.density is not None:
-            update["sparsifier"] = scenario.sparsifier.model_copy(update={"density": self.density})
         if self.runtime:
             scenario = with_runtime(scenario, self.runtime)
         if self.precision is not None:
@@ -213,7 +202,7 @@ def _methods(scenario: Scenario, density: float) -> tuple[list[Candidate], list[
     """The scenario's own method first, then all others; and what is left out, with the reason."""
     own, missing = scenario.sparsifier, list[str]()
     exact = Candidate() if own.kind == Dense.kind else dense_candidate(scenario)
-    made = [Candidate() if density_of(scenario) in (None, density) else Candidate(density=density)]
+    made = [Candidate()]
     for kind, member in discover(Sparsifier).items():
         needed = set(required_fields(member))
         if needed - {"density"}:

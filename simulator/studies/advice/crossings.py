@@ -220,7 +220,7 @@ class _Crossings:
         own, found = item.candidate.sparsifier is None, [NOT_TRIED, NOT_TRIED]
         rough = not own and (item.heavy or number >= CLOSE)
         intervals: Intervals = "none" if rough else "full" if number < SIMULATED else "first_order"
-        changed = replace(place, sparsifier=item.candidate.sparsifier, density=item.candidate.density).of(self.base)
+        changed = replace(place, sparsifier=item.candidate.sparsifier).of(self.base)
         for by_nodes, against in enumerate(self._dense(place, rough)):
             if not (by_nodes and item.heavy and not own):
                 found[by_nodes] = yield from Duel(Along(against.axis, changed), against, intervals).search()
@@ -234,7 +234,7 @@ class _Crossings:
         if sharded_part(self.base.scheduler) is not None:
             del places[1]
         for place in places[1:] if item.heavy or item.live else places:
-            method = replace(place, sparsifier=own.sparsifier, density=own.density)
+            method = replace(place, sparsifier=own.sparsifier)
             with suppress(InputError):  # where one of both cannot run
                 for each in (method, dense_candidate(self.base, place.scheduler, place.topology)):
                     plan_of(each.of(self.base))

@@ -34,7 +34,6 @@ from simulator.studies.compare.sweep_differences import SweepOutcome, changed_ve
 from simulator.studies.compare.verdict_words import (
     TWO_RUNS,
     describe_change,
-    describe_difference,
     describe_verdict,
     is_alike,
 )
@@ -121,13 +120,12 @@ def compare_runs(a: RunOutcome, b: RunOutcome) -> RunDifferences:
     one, other = a.result, b.result
     before, time = one.iteration_time, other.iteration_time
     terms = {key: other.breakdown[key] - one.breakdown[key] for key in BREAKDOWN}
-    verdict = None
+    verdict, said = None, f"B takes {time / before:.2f} times as long as A." if before else "A takes no time."
     if a.prediction and b.prediction and time and before:
         verdict = compare_spreads(b.prediction.spread, a.prediction.spread)
-    answer = describe_difference("B", "A", time, before, terms)
-    if verdict is not None:
-        answer = f"{describe_verdict(verdict, TWO_RUNS)} {describe_change('B', 'A', time, before, terms)}"
-    answer = _describe_failures(one, other) + answer[0].upper() + answer[1:]
+        said = describe_verdict(verdict, TWO_RUNS)
+    said = "It makes no difference." if verdict is None and is_alike(time, before) else said
+    answer = f"{_describe_failures(one, other)}{said} {describe_change('B', 'A', time, before, terms)}"
     (low, high), (other_low, other_high) = one.interval, other.interval
     warnings, others = one.warning_texts, other.warning_texts
     return RunDifferences(

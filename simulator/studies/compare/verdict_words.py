@@ -27,19 +27,6 @@ def is_alike(time: float, other: float) -> bool:
     return abs(time - other) <= SMALL * max(time, other)
 
 
-def describe_difference(name: str, against: str, time: float, other: float, terms: dict[str, float]) -> str:
-    """How `time` with `name` compares with `other` with `against`, and which `terms` (differences in s) are why."""
-    if is_alike(time, other):
-        times = f"{show_time(time)} with {name} and {show_time(other)} with {against}"
-        verdict = f"It makes no difference: an iteration takes {times}."
-    else:
-        ratio = f"{max(time, other) / min(time, other):.2f} times " if min(time, other) else ""
-        change = f"{ratio}{'faster' if time < other else 'slower'}"
-        verdict = f"with {name} an iteration takes {show_time(time)}, {change} than {against} ({show_time(other)})."
-    changes = _describe_terms(time, other, terms)
-    return f"{verdict} Compared with {against}, it {changes}." if changes else verdict
-
-
 def describe_change(name: str, against: str, time: float, other: float, terms: dict[str, float]) -> str:
     """Both times, and which `terms` (differences in s) are longer and shorter; goes with a verdict."""
     joint = " and" if is_alike(time, other) else ", instead of"

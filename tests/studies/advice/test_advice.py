@@ -63,9 +63,8 @@ def test_slow_wires_ask_for_compression_and_fast_ones_do_not(small):
     assert all(any(character.isdigit() for character in reason["text"]) for reason in fast["reasons"])
 
 
-def test_other_densities_are_options_beside_the_ranking(small):
+def test_the_ranking_is_at_one_density(small):
     assert {row["density"] for row in small["ranking"] if row["density"] is not None} == {0.01}
-    assert {row["density"] for row in small["other_densities"]} == {0.1, 0.001}
     assert "not modelled" in small["notes"][0] and "the scenario's own" in small["notes"][0]
 
 
@@ -165,7 +164,7 @@ def test_dense_alone_is_used_as_it_is_and_nothing_is_compared():
     assert document["answer"] == document["summary"]["do"] == said
     takes = f"{show_time(document['dense']['iteration_time_s'])} per iteration"
     assert document["details"] == [f"Expected time: {takes} with dense (wfbp, ring)."]
-    assert document["break_even"] == document["other_densities"] == [] and document["sensitivity"] is None
+    assert document["break_even"] == [] and document["sensitivity"] is None
     lines = told(document)
     assert not [line for line in lines if line.startswith("What changes")] and "Limits of this answer" in lines
     assert document["dense"] == document["yours"]
@@ -266,7 +265,7 @@ def test_one_worker_is_advised_in_words(tmp_path):
     }
     (row,) = [line for line in lines if line.startswith("1 topk 0.01 (yours) wfbp, ring")]
     assert row.endswith(" 1.00 - 1.00 1.00 x")
-    assert not [line for line in lines if "What changes" in line or "by bandwidth" in line or "other densities" in line]
+    assert not [line for line in lines if "What changes" in line or "by bandwidth" in line]
 
 
 def test_the_ranking_in_words_has_yours_below_and_what_was_not_run(small):
@@ -278,7 +277,6 @@ def test_the_ranking_in_words_has_yours_below_and_what_was_not_run(small):
     place = next(i for i, line in enumerate(lines) if line.startswith(yours))
     assert lines[place - 1].startswith("7 dense")
     assert lines[place + 1].startswith("against dense: how many times faster, with the 90 % interval; pays: ")
-    assert lines[place + 2].startswith("fastest sparsifier at other densities: randomk 0.1 (")
     (looked,) = [line for line in lines if "combinations were run" in line]
     assert looked.startswith("- 63 of 63 combinations were run; 9 of them cannot work together (most often: ")
     assert "already slower" not in looked

@@ -93,7 +93,7 @@ def test_stored_runs_compare_as_the_runs_themselves(tmp_path):
     # What two predictions share cancels, which stored results do not tell.
     assert live["verdict"] == "no" and live["answer"].startswith("B is slower than A: ")
     assert "verdict" not in stored and stored["answer"] == bare["answer"]
-    assert stored["answer"].startswith("With B an iteration takes ") and live["inputs"] == stored["inputs"]
+    assert stored["answer"].startswith("B takes 1.08 times as long as A. An iteration takes ") and live["inputs"] == stored["inputs"]
     assert not bare["inputs"]["known"]
     output = " ".join(printed("compare", tmp_path / "a.json", "ring_check").split())
     assert "Both have the same digest" in output and "are not known" in output
@@ -225,7 +225,7 @@ def test_what_is_missing_on_one_side_has_no_difference(tmp_path):
     """One worker without work takes no time: no throughput, and nothing is so many times slower than it."""
     idle = ("--set-a", "cluster.nodes=1")
     lines = lines_of("ring_check", "ring_check", *idle)
-    told = "With B an iteration takes 140.7 ms, slower than A (0 s). Compared with A, it adds 140.7 ms of exposed"
+    told = "A takes no time. An iteration takes 140.7 ms with B, instead of 0 s with A. It adds 140.7 ms of exposed"
     assert told in " ".join(lines)
     assert next(line for line in lines if line.startswith("throughput")).startswith("throughput (samples/s) - ")
     assert next(line for line in lines if line.startswith("scaling efficiency")).startswith("scaling efficiency - ")
