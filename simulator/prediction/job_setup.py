@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from simulator.component import expected
 from simulator.engine.clock.run_points import run_inside
 from simulator.engine.plan.divided_model import divide_model
-from simulator.engine.plan.network_setup import Background, Conditions, LinkSpeed
+from simulator.engine.plan.network_setup import Conditions
 from simulator.engine.plan.plan import Plan, plan_jobs
 from simulator.engine.plan.setup import OtherGpu, Setup, seat_jobs
 from simulator.engine.plan.sharding import shard_job
@@ -49,6 +49,7 @@ def job_setups(scenario: Scenario) -> list[Setup]:
     cluster = scenario.cluster
     cluster.refuse_absent()
     scenario.refuse_unfit()
+    recorded = cluster.link_trace.recorded() if cluster.link_trace else ()
     setup = Setup(
         workload=scenario.workload,
         nodes=cluster.nodes,
@@ -62,11 +63,7 @@ def job_setups(scenario: Scenario) -> list[Setup]:
         concentration=scenario.concentration,
         fidelity=scenario.fidelity,
         others=tuple(OtherGpu(item.gpu, item.nodes, item.factor) for item in cluster.other_gpus),
-        conditions=Conditions(
-            tuple(LinkSpeed(item.link, item.factor, item.start, item.until) for item in cluster.links),
-            tuple(Background(item.source, item.destination, item.bandwidth) for item in cluster.background),
-            cluster.link_trace.steps() if cluster.link_trace else (),
-        ),
+        conditions=Conditions((*cluster.links, *recorded), cluster.background),
         orders={item.worker: item.buckets for item in scenario.collective_order},
     )
     schedulers = scenario.scheduler, *(job.scheduler for job in scenario.other_jobs)
