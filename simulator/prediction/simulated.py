@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from functools import cached_property
 from itertools import islice
 from statistics import fmean
@@ -18,7 +17,6 @@ from simulator.engine.clock.numbers import Draws
 from simulator.engine.clock.run_points import run_in_a_row, run_inside, run_point, run_points, times_of
 from simulator.engine.plan.plan import Plan, plan_jobs
 from simulator.engine.plan.setup import Setup, seat_jobs
-from simulator.engine.plan.work.division import price_together
 from simulator.engine.plan.work.work import Work, prepare_work
 from simulator.engine.refusals import as_input_error
 from simulator.errors import InputError, unless_refused
@@ -127,18 +125,11 @@ def simulate_scenario(scenario: Scenario, keep_iterations: bool = False) -> Simu
 
 
 class _Draft(Record):
-    """A scenario whose jobs have places on the network, its own first and then the others; and the work of each, which
-    is made once gradients are divided."""
+    """A scenario whose jobs have places on the network, its own first and then the others, each with its work."""
 
     scenario: Scenario
-    setups: list[Setup]
+    jobs: list[tuple[Setup, Work]]
     recorded: RecordedInputs
-    work: tuple[Work, ...] = ()
-
-    @property
-    def where(self) -> str:
-        """What errors call it."""
-        return f"scenario '{self.scenario.name}'"
 
 
 _FEW_DRAWS = 2**14
@@ -167,10 +158,7 @@ def simulate_batch(
     iterations of the same form run together, so that hundreds of scenarios at once are faster than a few. Without
     `terms`, the figures of most are their times alone, which is faster again.
     """
-    seated = try_each(scenarios, _seat)
-    with suppress(InputError), as_input_error("scenarios"):  # which one has no price is found below
-        price_together([each.setups[0] for each in seated if isinstance(each, _Draft)])
-    drafts = try_each(seated, _draft)
+    drafts = try_each(scenarios, _draft)
     plans = iter(_finish([each for each in drafts if isinstance(each, _Draft)]))
     begun = try_each(drafts, lambda draft: _begin(draft, next(plans), keep_iterations))
     left = [(each[0], draws) for each in begun if not isinstance(each, InputError) for draws in each[1]]
@@ -181,8 +169,8 @@ def simulate_batch(
     return try_each(begun, _checked)
 
 
-def _seat(scenario: Scenario) -> _Draft:
-    """The scenario up to the division of its gradients."""
+def _draft(scenario: Scenario) -> _Draft:
+    """The scenario up to the prices of its exchanges."""
     with as_input_error(f"scenario '{scenario.name}'"):
         setup, *others = seat_jobs(job_setups(scenario))
         recorded = NOTHING_RECORDED
@@ -191,19 +179,13 @@ def _seat(scenario: Scenario) -> _Draft:
 
             recorded = recorded_inputs(scenario, setup)
         setup = setup if recorded.selections is None else replace(setup, selections=recorded.selections)
-        return _Draft(scenario, [setup, *others], recorded)
-
-
-def _draft(seated: _Draft) -> _Draft:
-    """The scenario up to the prices of its exchanges."""
-    with as_input_error(seated.where):
-        return replace(seated, work=tuple(map(prepare_work, seated.setups)))
+        return _Draft(scenario, [(job, prepare_work(job)) for job in (setup, *others)], recorded)
 
 
 def _begin(draft: _Draft, plans: Sequence[Plan] | InputError, keep_iterations: bool) -> tuple[Simulated, list[Draws]]:
     """A scenario with its iterations, but for those that are left, which run with those of other scenarios."""
     scenario, (own, *others) = draft.scenario, unless_refused(plans)
-    with as_input_error(draft.where):
+    with as_input_error(f"scenario '{scenario.name}'"):
         plan = with_loading(run_inside(own), scenario)
         consecutive = bool(others) or plan.remembers
         draws, figures = draw_differences(scenario, plan, consecutive), IterationFigures(plan.steps)
@@ -235,10 +217,9 @@ def _finish(drafts: Sequence[_Draft]) -> list[list[Plan] | InputError]:
     if not drafts:
         return []
     try:
-        with as_input_error(drafts[0].where):
-            jobs = [job for draft in drafts for job in zip(draft.setups, draft.work, strict=True)]
-            plans = iter(plan_jobs(jobs))
-            return [[next(plans) for _ in draft.setups] for draft in drafts]
+        with as_input_error(f"scenario '{drafts[0].scenario.name}'"):
+            plans = iter(plan_jobs([job for draft in drafts for job in draft.jobs]))
+            return [[next(plans) for _ in draft.jobs] for draft in drafts]
     except InputError as error:
         if len(drafts) == 1:
             return [error]

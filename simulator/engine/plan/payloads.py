@@ -72,25 +72,22 @@ class Payloads(Struct):
         return [Round(item.src, item.dst, item.nbytes[self.timed], item.repeat) for item in self.rounds]
 
 
-def time_payloads(items: Sequence[Payloads], *, with_reasons: bool = True) -> None:
-    """Find `seconds` and `found` of all payloads. Raises UnlikeRoutesError where networks differ in routes.
-
-    Without reasons it is not asked whether an asked-for fold is exact.
-    """
+def time_payloads(items: Sequence[Payloads]) -> None:
+    """Find `seconds` and `found` of all payloads. Raises UnlikeRoutesError where networks differ in routes."""
     batches: dict[Hashable, list[Payloads]] = {}
     for item in items:
         item.seconds = np.zeros((len(item.networks), len(item.places)))
         if len(item.timed):
             batches.setdefault(item.sent_like() if len(items) > 1 else None, []).append(item)
     for members in batches.values():
-        _Batch(members, with_reasons).time()
+        _Batch(members).time()
 
 
 class _Batch:
     """Payloads that are sent alike, one after the other as B rows, on N networks."""
 
-    def __init__(self, items: Sequence[Payloads], with_reasons: bool) -> None:
-        self.items, self.one, self.with_reasons = items, items[0], with_reasons
+    def __init__(self, items: Sequence[Payloads]) -> None:
+        self.items, self.one = items, items[0]
         self.networks = list({id(each): each for item in items for each in item.networks}.values())
         self.number = {id(each): number for number, each in enumerate(self.networks)}
         self.wirings = [each.wiring for each in self.networks]
@@ -150,7 +147,7 @@ class _Batch:
     def _ways(self, item: Payloads) -> list[tuple[str, bool]]:
         """On each network: why the fold is not exact, and whether messages are followed."""
         networks, fidelity, src, dst = item.networks, item.networks[0].fidelity, item.src, item.dst
-        if fidelity == "flows" or (fidelity == "fold" and not self.with_reasons):
+        if fidelity == "flows":
             reasons = [""] * len(networks)
         else:
             routes = [self.routes[self.number[id(each)]] for each in networks]
@@ -160,9 +157,8 @@ class _Batch:
                 if fidelity == "auto":
                     raise
                 reasons = [UNKNOWN] * len(networks)
-        if fidelity != "fold" or self.with_reasons:
-            pairs = zip(networks, reasons, strict=True)
-            reasons = [reason or (SHARED if _is_disturbed(network) else "") for network, reason in pairs]
+        pairs = zip(networks, reasons, strict=True)
+        reasons = [reason or (SHARED if _is_disturbed(network) else "") for network, reason in pairs]
         return [(why, fidelity == "flows" or (bool(why) and fidelity == "auto")) for why in reasons]
 
     def _pipelined_ways(self, item: Payloads) -> list[tuple[str, bool]]:

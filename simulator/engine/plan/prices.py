@@ -65,11 +65,10 @@ def price_steps(steps: Sequence[Communication], uses: Uses, network: NetworkSetu
     return price_lanes([Lane(steps, uses, network)])[0]
 
 
-def price_lanes(lanes: Sequence[Lane], *, with_reasons: bool = True) -> list[Prices]:
+def price_lanes(lanes: Sequence[Lane]) -> list[Prices]:
     """Price steps that follow each other, every worker being ready at time 0; each lane as if it were alone.
 
     Payloads with the same senders and receivers are timed together, on all networks that differ only in numbers.
-    Without reasons (`obstacles`) it is not asked whether an asked-for fold is exact.
     """
     jobs, of_lane = dict[object, _StepPrices](), list[tuple[_StepPrices, int]]()
     shapes, exchanges = dict[int, object](), dict[tuple[int, int], object]()
@@ -84,9 +83,9 @@ def price_lanes(lanes: Sequence[Lane], *, with_reasons: bool = True) -> list[Pri
             jobs[key] = _StepPrices(steps, uses, network)
         of_lane.append((jobs[key], jobs[key].add(network)))
     try:
-        time_payloads([item for job in jobs.values() for item in job.payloads], with_reasons=with_reasons)
+        time_payloads([item for job in jobs.values() for item in job.payloads])
     except UnlikeRoutesError:
-        return [made for lane in lanes for made in price_lanes([lane], with_reasons=with_reasons)]
+        return [made for lane in lanes for made in price_lanes([lane])]
     return [job.prices(number) for job, number in of_lane]
 
 
