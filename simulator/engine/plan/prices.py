@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import BaseModel
 
 from simulator.engine.plan.network_setup import NetworkSetup
-from simulator.engine.plan.payloads import Payloads, UnlikeRoutesError, stack_rounds, time_payloads
+from simulator.engine.plan.payloads import Payloads, UnlikeRoutesError, stack_rounds
 from simulator.engine.plan.phases import (
     Algorithms,
     Uses,
@@ -83,7 +83,9 @@ def price_lanes(lanes: Sequence[Lane]) -> list[Prices]:
             jobs[key] = _StepPrices(steps, uses, network)
         of_lane.append((jobs[key], jobs[key].add(network)))
     try:
-        time_payloads([item for job in jobs.values() for item in job.payloads])
+        for job in jobs.values():
+            for item in job.payloads:
+                item.time()
     except UnlikeRoutesError:
         return [made for lane in lanes for made in price_lanes([lane])]
     return [job.prices(number) for job, number in of_lane]
@@ -121,7 +123,8 @@ class _StepPrices:
     """Steps with their payloads, traffic and algorithms, which are the same on all networks of one shape."""
 
     def __init__(self, steps: Sequence[Communication], uses: Uses, network: NetworkSetup) -> None:
-        self.steps, self.network, self.networks = steps, network, list[NetworkSetup]()
+        self.steps, self.network = steps, network
+        self.networks, self.numbers = list[NetworkSetup](), dict[int, int]()
         self.times = np.bincount([place for _, place in uses], minlength=len(steps)).astype(float)
         self.payloads: list[Payloads] = []
         self.common = Prices(np.zeros(len(steps)), np.zeros(len(steps)), no_traffic(network.wiring))
@@ -142,9 +145,9 @@ class _StepPrices:
 
     def add(self, network: NetworkSetup) -> int:
         """Price the steps on one more network; its number."""
-        if not self.networks or network is not self.networks[-1]:
-            self.networks.append(network)
-        return len(self.networks) - 1
+        number = self.numbers.setdefault(id(network), len(self.networks))
+        self.networks += [network] if number == len(self.networks) else []
+        return number
 
     @cached_property
     def seconds(self) -> Floats:
