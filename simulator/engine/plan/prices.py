@@ -202,27 +202,14 @@ class _StepPrices:
         return Payloads(places, rounds, src, dst, route, np.arange(len(places)), self.networks)
 
 
-_Stacks = list[tuple[list[int], Rounds]]
-_FEW = 2**17
-_stacks: LatestResults[_Stacks] = LatestResults(
-    16, lambda stacks: sum(item.nbytes.size for _, rounds in stacks for item in rounds) <= _FEW
-)
-"""Few messages: those of the same steps, which points of a sweep send over other networks."""
-
-
-def _stack_messages(steps: Sequence[Communication], network: NetworkSetup) -> _Stacks:
+def _stack_messages(steps: Sequence[Communication], network: NetworkSetup) -> list[tuple[list[int], Rounds]]:
     """Batches of payloads with the same pattern, senders and receivers: indices into `steps`, and rounds (b, m)."""
-    messages = [(place, step) for place, step in enumerate(steps) if isinstance(step, Messages)]
-    topology, layout = network.topology, network.wiring.layout
-
-    def make() -> _Stacks:
-        alike: dict[object, list[tuple[int, Rounds]]] = defaultdict(list)
-        for place, step in messages:
-            rounds = topology.as_sent(step.rounds(layout))
+    alike: dict[object, list[tuple[int, Rounds]]] = defaultdict(list)
+    for place, step in enumerate(steps):
+        if isinstance(step, Messages):
+            rounds = network.topology.as_sent(step.rounds(network.wiring.layout))
             if rounds:
                 ends = ((item.src.tobytes(), item.dst.tobytes(), item.repeat) for item in rounds)
                 alike[step.pattern, *ends].append((place, rounds))
-        pairs = [tuple(zip(*members, strict=True)) for members in alike.values()]
-        return [(list(places), stack_rounds(several)) for places, several in pairs]
-
-    return _stacks.get((topology.fingerprint, layout, *messages), make) if messages else []
+    pairs = [tuple(zip(*members, strict=True)) for members in alike.values()]
+    return [(list(places), stack_rounds(several)) for places, several in pairs]
