@@ -12,6 +12,7 @@ from simulator.engine.plan.plan import Plan, plan_jobs
 from simulator.engine.plan.setup import OtherGpu, Setup, seat_jobs
 from simulator.engine.plan.sharding import shard_job
 from simulator.engine.plan.work.work import prepare_work
+from simulator.engine.refusals import as_input_error
 from simulator.hardware.runtime import Runtime, Way
 from simulator.models.exchange import Selection
 from simulator.records import replace
@@ -82,15 +83,16 @@ def job_setups(scenario: Scenario) -> list[Setup]:
     return [mine, *(_other_job_setup(job, setup) for job in scenario.other_jobs)]
 
 
-def plan_scenario(scenario: Scenario, *, followed: bool = False) -> list[Plan]:
+def plans_of(scenario: Scenario, *, followed: bool = False) -> tuple[Plan, list[Plan]]:
     """The plan of one iteration, with selections in closed form, and those of other jobs.
 
-    `followed`: every message is followed, also of exchanges that have a price. Raises an expected-error where parts
-    cannot work together.
+    `followed`: every message is followed, also of exchanges that have a price. Raises InputError where parts cannot
+    work together.
     """
-    jobs = seat_jobs([replace(job, followed=followed) for job in job_setups(scenario)])
-    own, *others = plan_jobs([(job, prepare_work(job)) for job in jobs])
-    return [run_inside(own), *others]
+    with as_input_error(f"scenario '{scenario.name}'"):
+        jobs = seat_jobs([replace(job, followed=followed) for job in job_setups(scenario)])
+        own, *others = plan_jobs([(job, prepare_work(job)) for job in jobs])
+        return with_loading(run_inside(own), scenario), others
 
 
 def _runtime_of(job: Scenario | OtherJob, runtime: Runtime, way: Way) -> Runtime:

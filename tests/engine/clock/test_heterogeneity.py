@@ -35,7 +35,8 @@ from simulator.hardware.runtime import Runtime
 from simulator.models.exchange import AllReduce, Compute, Round
 from simulator.models.timeline import merge_intervals
 from simulator.prediction.draws import factors
-from simulator.prediction.run import plans_of, run
+from simulator.prediction.job_setup import plans_of
+from simulator.prediction.run import run
 from simulator.scenario.cluster import Stragglers
 from simulator.scenario.reading import load
 from simulator.scenario.scenario import Scenario
