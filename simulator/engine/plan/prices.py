@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from simulator.fabrics.collectives import MeasuredCollective
 from simulator.models.curves import Floats
 from simulator.models.exchange import PRIMITIVE, Communication, Ints, Messages, PushPull
 from simulator.models.limits import refuse_messages
+from simulator.models.small_cache import ResultsOfObjects
 from simulator.models.wiring import Traffic
 from simulator.records import Struct, field, replace
 from simulator.topologies.base import Rounds
@@ -49,14 +49,6 @@ class Prices(Struct):
     reasons: dict[tuple[str, str], str] = field(default_factory=dict)
 
 
-class Lane(NamedTuple):
-    """What is priced on one network: communication steps, and `uses`, which say how often each occurs."""
-
-    steps: Sequence[Communication]
-    uses: Uses
-    network: NetworkSetup
-
-
 def price_steps(steps: Sequence[Communication], uses: Uses, network: NetworkSetup) -> Prices:
     """Price steps that follow each other, every worker being ready at time 0, on an idle network.
 
@@ -65,15 +57,13 @@ def price_steps(steps: Sequence[Communication], uses: Uses, network: NetworkSetu
     return _StepPrices(steps, uses, network).prices()
 
 
-def price_lanes(lanes: Sequence[Lane]) -> list[Prices]:
-    """Price the steps of each lane as if it were alone; the same steps on one network are priced once."""
-    priced, made = dict[object, Prices](), list[Prices]()
-    for steps, uses, network in lanes:
-        key = tuple(steps), tuple(uses), id(network)  # other kernels or times leave the exchanges as they are
-        if key not in priced:
-            priced[key] = price_steps(steps, uses, network)
-        made.append(replace(priced[key]))
-    return made
+_priced: ResultsOfObjects[Prices] = ResultsOfObjects(16)
+"""The latest prices, which scenarios with other kernels or times share."""
+
+
+def price_again(steps: Sequence[Communication], uses: Uses, network: NetworkSetup) -> Prices:
+    """Prices as of `price_steps`, remembered; whoever has them may change them."""
+    return replace(_priced.get((network,), lambda: price_steps(steps, uses, network), tuple(steps), tuple(uses)))
 
 
 class _StepPrices:
