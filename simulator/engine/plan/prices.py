@@ -23,7 +23,7 @@ from simulator.fabrics.collectives import MeasuredCollective
 from simulator.models.curves import Floats
 from simulator.models.exchange import PRIMITIVE, Communication, Ints, Messages, PushPull
 from simulator.models.limits import refuse_messages
-from simulator.models.small_cache import ResultsOfObjects
+from simulator.models.small_cache import MOST, LatestResults
 from simulator.models.wiring import Traffic
 from simulator.records import Struct, field, replace
 from simulator.topologies.base import Rounds
@@ -57,13 +57,14 @@ def price_steps(steps: Sequence[Communication], uses: Uses, network: NetworkSetu
     return _StepPrices(steps, uses, network).prices()
 
 
-_priced: ResultsOfObjects[Prices] = ResultsOfObjects(16)
-"""The latest prices, which scenarios with other kernels or times share."""
+_priced: LatestResults[tuple[Prices, NetworkSetup]] = LatestResults(16, lambda it: len(it[1].wiring.capacity) <= MOST)
+"""The latest prices, which scenarios with other kernels or times share, and their networks, which keep their place."""
 
 
 def price_again(steps: Sequence[Communication], uses: Uses, network: NetworkSetup) -> Prices:
     """Prices as of `price_steps`, remembered; whoever has them may change them."""
-    return replace(_priced.get((network,), lambda: price_steps(steps, uses, network), tuple(steps), tuple(uses)))
+    key = id(network), tuple(steps), tuple(uses)
+    return replace(_priced.get(key, lambda: (price_steps(steps, uses, network), network))[0])
 
 
 class _StepPrices:
