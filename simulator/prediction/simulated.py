@@ -162,15 +162,7 @@ def simulate_batch(
 def _begin(scenario: Scenario, keep_iterations: bool) -> tuple[Simulated, list[Draws]]:
     """A scenario with its iterations, but for those that are left, which run with those of other scenarios."""
     with as_input_error(f"scenario '{scenario.name}'"):
-        setup, *others = seat_jobs(job_setups(scenario))
-        recorded = NOTHING_RECORDED
-        if scenario.workload.gradients and scenario.cluster.workers > 1:
-            from simulator.prediction.recorded_inputs import recorded_inputs  # only where there is a trace to replay
-
-            recorded = recorded_inputs(scenario, setup)
-        setup = setup if recorded.selections is None else replace(setup, selections=recorded.selections)
-        own, *other_plans = [plan_job(job, prepare_work(job)) for job in (setup, *others)]
-        plan = with_loading(run_inside(own), scenario)
+        recorded, plan, others = _plan(scenario)
         consecutive = bool(others) or plan.remembers
         draws, figures = draw_differences(scenario, plan, consecutive), IterationFigures(plan.steps)
         made = Simulated(scenario, plan, figures, recorded)
@@ -182,11 +174,24 @@ def _begin(scenario: Scenario, keep_iterations: bool) -> tuple[Simulated, list[D
         ):
             return made, list(draws)
         if others:
-            refuse_many_turns(plan, other_plans, scenario.warmup + scenario.iterations)
-        iterations = run_in_a_row(plan, draws, other_plans, keep=keep_iterations)
+            refuse_many_turns(plan, others, scenario.warmup + scenario.iterations)
+        iterations = run_in_a_row(plan, draws, others, keep=keep_iterations)
         for iteration in islice(iterations, scenario.warmup if consecutive else 0, None):
             figures.add(iteration, keep_iterations)
         return made, []
+
+
+def _plan(scenario: Scenario) -> tuple[RecordedInputs, Plan, list[Plan]]:
+    """What the trace of a scenario gives, the plan with it, and the plans of other jobs."""
+    setup, *others = seat_jobs(job_setups(scenario))
+    recorded = NOTHING_RECORDED
+    if scenario.workload.gradients and scenario.cluster.workers > 1:
+        from simulator.prediction.recorded_inputs import recorded_inputs  # only where there is a trace to replay
+
+        recorded = recorded_inputs(scenario, setup)
+    setup = setup if recorded.selections is None else replace(setup, selections=recorded.selections)
+    own, *other_plans = [plan_job(job, prepare_work(job)) for job in (setup, *others)]
+    return recorded, with_loading(run_inside(own), scenario), other_plans
 
 
 def _checked(begun: tuple[Simulated, list[Draws]]) -> Simulated:
