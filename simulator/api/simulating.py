@@ -9,7 +9,7 @@ from simulator.engine.clock.open_simulation import OpenSimulation
 from simulator.engine.refusals import as_input_error
 from simulator.errors import InputError, Problem
 from simulator.prediction.draws import draw_differences
-from simulator.prediction.run import plans_of
+from simulator.prediction.job_setup import plans_of
 from simulator.scenario.reading import ScenarioSource, load
 
 

@@ -252,26 +252,9 @@ def _ask(question: Question, number: int, given: Mapping[str, Any], options: Map
     how = [*(["a number", "a name"] if choices else []), *([question.also] if question.also else [])]
     if how:
         click.echo(f"  {', '.join(how[:-1])} or {how[-1]}")
-    _complete(tuple(choice.value for choice in choices))
     while True:
         text = click.prompt(" ", default=question.default(given), prompt_suffix="> ")
         try:
             return _read(question, text, given, options)
         except InputError as error:
             click.echo(str(error))
-
-
-def _complete(names: tuple[str, ...]) -> None:
-    """Let the tab key complete names, and parts of them, where the terminal can."""
-    try:
-        import readline
-    except ImportError:  # not on every system
-        return
-
-    def complete(text: str, state: int) -> str | None:
-        found = [name for name in names if text in name]
-        return found[state] if state < len(found) else None
-
-    readline.set_completer(complete)
-    readline.set_completer_delims("")
-    readline.parse_and_bind("tab: complete")

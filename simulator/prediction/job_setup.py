@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from simulator.component import expected
 from simulator.engine.clock.run_points import run_inside
 from simulator.engine.plan.divided_model import divide_model
-from simulator.engine.plan.network_setup import Background, Conditions, LinkSpeed
-from simulator.engine.plan.plan import Plan, plan_jobs
+from simulator.engine.plan.network_setup import Conditions
+from simulator.engine.plan.plan import Plan, plan_job
 from simulator.engine.plan.setup import OtherGpu, Setup, seat_jobs
 from simulator.engine.plan.sharding import shard_job
 from simulator.engine.plan.work.work import prepare_work
+from simulator.engine.refusals import as_input_error
 from simulator.hardware.runtime import Runtime, Way
 from simulator.models.exchange import Selection
 from simulator.records import replace
@@ -49,6 +50,7 @@ def job_setups(scenario: Scenario) -> list[Setup]:
     cluster = scenario.cluster
     cluster.refuse_absent()
     scenario.refuse_unfit()
+    recorded = cluster.link_trace.recorded() if cluster.link_trace else ()
     setup = Setup(
         workload=scenario.workload,
         nodes=cluster.nodes,
@@ -62,11 +64,7 @@ def job_setups(scenario: Scenario) -> list[Setup]:
         concentration=scenario.concentration,
         fidelity=scenario.fidelity,
         others=tuple(OtherGpu(item.gpu, item.nodes, item.factor) for item in cluster.other_gpus),
-        conditions=Conditions(
-            tuple(LinkSpeed(item.link, item.factor, item.start, item.until) for item in cluster.links),
-            tuple(Background(item.source, item.destination, item.bandwidth) for item in cluster.background),
-            cluster.link_trace.steps() if cluster.link_trace else (),
-        ),
+        conditions=Conditions((*cluster.links, *recorded), cluster.background),
         orders={item.worker: item.buckets for item in scenario.collective_order},
     )
     schedulers = scenario.scheduler, *(job.scheduler for job in scenario.other_jobs)
@@ -85,15 +83,16 @@ def job_setups(scenario: Scenario) -> list[Setup]:
     return [mine, *(_other_job_setup(job, setup) for job in scenario.other_jobs)]
 
 
-def plan_scenario(scenario: Scenario, *, followed: bool = False) -> list[Plan]:
+def plans_of(scenario: Scenario, *, followed: bool = False) -> tuple[Plan, list[Plan]]:
     """The plan of one iteration, with selections in closed form, and those of other jobs.
 
-    `followed`: every message is followed, also of exchanges that have a price. Raises an expected-error where parts
-    cannot work together.
+    `followed`: every message is followed, also of exchanges that have a price. Raises InputError where parts cannot
+    work together.
     """
-    jobs = seat_jobs([replace(job, followed=followed) for job in job_setups(scenario)])
-    own, *others = plan_jobs([(job, prepare_work(job)) for job in jobs])
-    return [run_inside(own), *others]
+    with as_input_error(f"scenario '{scenario.name}'"):
+        jobs = seat_jobs([replace(job, followed=followed) for job in job_setups(scenario)])
+        own, *others = [plan_job(job, prepare_work(job)) for job in jobs]
+        return with_loading(run_inside(own), scenario), others
 
 
 def _runtime_of(job: Scenario | OtherJob, runtime: Runtime, way: Way) -> Runtime:

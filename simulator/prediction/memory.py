@@ -6,8 +6,6 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pydantic_core import PydanticCustomError
-
 from simulator.architectures.describing import describe_again, recompute_fully
 from simulator.engine.plan.plan import Plan
 from simulator.errors import InputError, Problem
@@ -17,7 +15,7 @@ from simulator.models.optimisers import Optimiser
 from simulator.models.precision import Precision
 from simulator.models.sharding import HALVES, wire_bytes
 from simulator.models.small_cache import ResultsOfObjects
-from simulator.prediction.job_setup import plan_scenario
+from simulator.prediction.job_setup import plans_of
 from simulator.prediction.memory_parts import (
     FRAMEWORK,
     PART_LABELS,
@@ -256,8 +254,8 @@ def describe_remedies(scenario: Scenario, memory: MemoryUse) -> list[str]:
 def _total(scenario: Scenario) -> float | None:
     """Bytes that a worker of a changed scenario needs; None where it is no possible training."""
     try:
-        return memory_of(scenario, plan_scenario(scenario)[0]).total
-    except PydanticCustomError:
+        return memory_of(scenario, plans_of(scenario)[0]).total
+    except InputError:
         return None
 
 

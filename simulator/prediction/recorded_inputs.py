@@ -67,7 +67,8 @@ def fitted_law(scenario: Scenario, buckets: tuple[Bucket, ...]) -> Overlap | Non
     worker was recorded, where the method has no density or no build-up, and where unions shrink as workers are added,
     which no law describes.
     """
-    return _fitted_law(_replay_of(scenario, buckets))[0]
+    replay = _replay_of(scenario, buckets)
+    return _law_of(replay.sparsifier, _observed(replay)[0]) if hasattr(replay.sparsifier, "density") else None
 
 
 def _replay_of(scenario: Scenario, buckets: tuple[Bucket, ...]) -> _Replay:
@@ -122,11 +123,6 @@ def _extrapolated(
 @cache_small_results
 def _observed(replay: _Replay) -> tuple[tuple[Observed, ...], Settled]:
     return replay_by_workers(replay.sparsifier, replay.buckets, _open_trace(replay), replay.since)
-
-
-@cache_small_results
-def _fitted_law(replay: _Replay) -> tuple[Overlap | None]:
-    return (_law_of(replay.sparsifier, _observed(replay)[0]) if hasattr(replay.sparsifier, "density") else None,)
 
 
 def _law_of(sparsifier: Sparsifier, observed: Sequence[Observed]) -> Overlap | None:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from simulator.engine.plan.plan import Plan
-from simulator.engine.refusals import as_input_error
 from simulator.errors import InputError, unless_refused
 from simulator.models.curves import Floats
 from simulator.models.timeline import Iteration
@@ -20,11 +19,11 @@ from simulator.prediction.doubts.doubt import Doubt
 from simulator.prediction.doubts.own_error import shipped_tails
 from simulator.prediction.doubts.posterior import Carried, carry
 from simulator.prediction.doubts.software import find_slowed
-from simulator.prediction.doubts.spread import Asked, Spread, respond, respond_linearly
-from simulator.prediction.job_setup import plan_scenario, with_loading
+from simulator.prediction.doubts.spread import Asked, Response, Spread, respond, respond_linearly
+from simulator.prediction.job_setup import plans_of
 from simulator.prediction.memory import refuse_what_does_not_fit
 from simulator.prediction.result import RunResult
-from simulator.prediction.simulated import Simulated, simulate_batch, simulate_scenario, try_each
+from simulator.prediction.simulated import Simulated, simulate_batch, try_each
 from simulator.records import Struct, replace
 from simulator.scenario.changes import with_value
 from simulator.scenario.reading import bind_measurement
@@ -97,10 +96,9 @@ def run(scenario: Scenario, keep_iterations: bool = False, intervals: bool = Tru
 
     Raises InputError where the parts of the scenario cannot work together, or do not fit into the memory of a GPU.
     """
-    carried = unless_refused(_carry([scenario])[0])
-    simulated = simulate_scenario(scenario if carried is None else carried.scenario, keep_iterations)
-    refuse_what_does_not_fit(scenario, simulated.memory)
-    return unless_refused(_describe([simulated], intervals, [carried])[0])
+    carried = _carry([scenario])
+    simulated = _simulate([scenario], carried, keep_iterations, remedies=True)
+    return unless_refused(_describe(simulated, intervals, carried)[0])
 
 
 def run_batch(scenarios: Sequence[Scenario], intervals: bool = True) -> list[Prediction | InputError]:
@@ -120,12 +118,22 @@ def time_batch(scenarios: Sequence[Scenario]) -> list[float | InputError]:
 
 
 def _simulate(
-    scenarios: Sequence[Scenario], carried: Sequence[Carried | InputError | None], terms: bool = True
+    scenarios: Sequence[Scenario],
+    carried: Sequence[Carried | InputError | None],
+    keep_iterations: bool = False,
+    *,
+    terms: bool = True,
+    remedies: bool = False,
 ) -> list[Simulated | InputError]:
     """Scenarios, simulated where a measurement moves them to; what does not fit into a GPU is refused."""
     pairs = zip(scenarios, carried, strict=True)
     places = [each.scenario if isinstance(each, Carried) else each or scenario for scenario, each in pairs]
-    return try_each(simulate_batch(places, terms=terms), _refuse_too_large)
+
+    def fitting(made: Simulated) -> Simulated:
+        refuse_what_does_not_fit(made.scenario, made.memory, remedies=remedies)
+        return made
+
+    return try_each(simulate_batch(places, keep_iterations, terms=terms), fitting)
 
 
 def _carry(scenarios: Sequence[Scenario]) -> list[Carried | InputError | None]:
@@ -147,28 +155,25 @@ def _describe(
 ) -> list[Prediction | InputError]:
     """The predictions that follow from simulations; an error in the place of one that failed."""
     fitting = [each for each, item in zip(found, carried, strict=True) if isinstance(each, Simulated) and item is None]
-    slowed = iter(find_slowed(fitting) if intervals else [0.0] * len(fitting))
+    slowed = iter(find_slowed(fitting) if intervals else ())
 
     def predict(pair: tuple[Simulated | InputError, Carried | InputError | None]) -> Prediction:
         made, item = unless_refused(pair[0]), unless_refused(pair[1])
         times = made.figures.times
         time = float(times.mean())
-        if item is None:
-            inputs = collect_doubts(made, next(slowed)) if intervals else []
-            responses, digest = tuple(respond_linearly(inputs, time)), ""
-        else:
-            inputs, before = [*item.doubts] if intervals else [], float(item.prior.figures.times.mean())
-            responses, digest = item.narrowed(respond_linearly(inputs, before)), item.known.digest
-        spread = Spread(time, responses, _single_iterations(times), shipped_tails(), digest)
-        return Prediction(made, inputs, spread, item)
+        inputs = [] if not intervals else collect_doubts(made, next(slowed)) if item is None else [*item.doubts]
+        before, digest = (time, "") if item is None else (float(item.prior.figures.times.mean()), item.known.digest)
+        responses = _narrow(respond_linearly(inputs, before), item)
+        return Prediction(
+            made, inputs, Spread(time, responses, _single_iterations(times), shipped_tails(), digest), item
+        )
 
     return try_each(zip(found, carried, strict=True), predict)
 
 
-def _refuse_too_large(made: Simulated) -> Simulated:
-    """The simulation. Raises InputError where it does not fit into a GPU's memory."""
-    refuse_what_does_not_fit(made.scenario, made.memory, remedies=False)
-    return made
+def _narrow(responses: Sequence[Response], carried: Carried | None) -> tuple[Response, ...]:
+    """Responses with what a measurement says of each."""
+    return tuple(responses) if carried is None else carried.narrowed(responses)
 
 
 def with_responses(prediction: Prediction) -> Prediction:
@@ -185,24 +190,13 @@ def with_responses_of(predictions: Sequence[Prediction]) -> list[Prediction]:
         means = ({} if item.carried is None else item.carried.means for item in some)
         asked = [Asked(it.simulated, it.inputs, it.spread.time, mean) for it, mean in zip(some, means, strict=True)]
         for item, each in zip(some, respond(asked), strict=True):
-            responses = each if item.carried is None else item.carried.narrowed(each)
-            made.append(replace(item, spread=replace(item.spread, responses=responses)))
+            made.append(replace(item, spread=replace(item.spread, responses=_narrow(each, item.carried))))
     return made
 
 
 def plan_of(scenario: Scenario) -> Plan:
     """The plan of one iteration, with selections in closed form. Raises InputError where parts cannot work together."""
     return plans_of(scenario)[0]
-
-
-def plans_of(scenario: Scenario, *, followed: bool = False) -> tuple[Plan, list[Plan]]:
-    """The plan of one iteration, with selections in closed form, and those of other jobs.
-
-    `followed`: every message is followed, also of exchanges that have a price.
-    """
-    with as_input_error(f"scenario '{scenario.name}'"):
-        plan, *others = plan_scenario(scenario, followed=followed)
-        return with_loading(plan, scenario), others
 
 
 def _single_iterations(times: Floats) -> tuple[float, float]:

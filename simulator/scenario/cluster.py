@@ -5,16 +5,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 from pydantic_core import PydanticCustomError
 
-from simulator.bounds import BOUNDS, Factor, Index, SamplesRate, ShareOfLink
+from simulator.bounds import BOUNDS, Factor, Index, SamplesRate
 from simulator.component import MemberOf, Spec, expected
-from simulator.engine.plan.network_setup import LinkSteps
+from simulator.engine.plan.network_setup import MAX_STEPS, BackgroundTraffic, LinkCondition, LinkTrace, RecordedLink
 from simulator.errors import InputError, Problem, format_value
 from simulator.fabrics.base import Fabric
 from simulator.hardware.gpu import Gpu
@@ -23,73 +22,7 @@ from simulator.hardware.widths import fill_costs
 from simulator.loading.csv_tables import read_rows
 from simulator.loading.finding import find_in_folder
 from simulator.scenario.named_parts import Named
-from simulator.units import Bytes, BytesPerSecond, Density, PositiveSeconds, RateOrZero, Ratio, Seconds, parse
-
-MAX_STEPS = 100_000
-"""Rows of a trace: a day at one row a second."""
-
-
-class RecordedLink(Spec):
-    """What the links whose name is or starts with `link` carried from each of `seconds` on, until the next one.
-
-    - `link`: as in the `links` of a cluster.
-    - `seconds`: times in rising order.
-    - `share`: shares of their bandwidth that they carried.
-    - `rate`: bandwidths, at most those that the network states; instead of `share`.
-    """
-
-    link: str = Field(min_length=1)
-    seconds: tuple[Seconds, ...] = Field(min_length=1, max_length=MAX_STEPS)
-    share: tuple[ShareOfLink, ...] = ()
-    rate: tuple[RateOrZero, ...] = ()
-
-    @model_validator(mode="after")
-    def _rising(self) -> Self:
-        if {len(self.share), len(self.rate)} != {0, len(self.seconds)}:
-            got = f"{len(self.share)} and {len(self.rate)} for {len(self.seconds)} times"
-            raise expected("a share, or a rate, for each time", got)
-        fallen = next((pair for pair in pairwise(self.seconds) if pair[0] >= pair[1]), None)
-        if fallen:
-            raise expected("times that rise", f"{fallen[0]:g} s, then {fallen[1]:g} s", f"rows of {self.link} in order")
-        return self
-
-
-class LinkTrace(Spec):
-    """Recorded bandwidths of links: the name of a CSV file beside the scenario, or a mapping with `file` and `start`.
-
-    The columns of the file are `seconds`, `link` (a name as in the `links` of a cluster) and either `share` (of the
-    link's bandwidth, 0 to 1) or `rate` (with its unit); the rows of a link are in order of time. Each row holds until
-    the next one of the same link. A link has its whole bandwidth before its first row, and after its last row what
-    that says; a result warns where an iteration is longer than the trace.
-
-    Every iteration, and every period of local steps, begins at second `start` of the trace. Schedules whose exchanges
-    reach into the next period are refused.
-
-    - `start`: seconds of the trace that have passed when an iteration begins.
-    - `links`: the rows of the file, link by link.
-    """
-
-    start: Seconds = 0.0
-    links: tuple[RecordedLink, ...] = Field(min_length=1)
-
-    @property
-    def length(self) -> float:
-        """Seconds from `start` to the last row."""
-        return max(item.seconds[-1] for item in self.links) - self.start
-
-    @model_validator(mode="after")
-    def _starts_within(self) -> Self:
-        if self.length < 0:
-            last = self.length + self.start
-            raise expected(f"a `start` within the trace, at most {last:g} s", f"{self.start:g} s")
-        return self
-
-    def steps(self) -> tuple[LinkSteps, ...]:
-        """The steps of every link, in seconds of an iteration."""
-        return tuple(
-            LinkSteps(item.link, tuple(time - self.start for time in item.seconds), item.share, item.rate)
-            for item in self.links
-        )
+from simulator.units import Bytes, Density, PositiveSeconds, Ratio, Seconds, parse
 
 
 def read_link_trace(path: Path) -> tuple[Mapping[str, Any], ...]:
@@ -251,43 +184,6 @@ class Stragglers(Spec):
     jitter: Ratio = 0.0
     distribution: Literal["normal", "lognormal", "uniform", "exponential"] = "normal"
     slow: tuple[Slow, ...] = ()
-
-
-class LinkCondition(Spec):
-    """Links with less bandwidth: all whose name is or starts with `link`, such as `node 3 NIC` or `leaf 0 to spine 1`.
-
-    They keep `factor` of their bandwidth (0: none) from `start` to `until`, in seconds of an iteration (default: the
-    whole time). A link that fails over is described by two conditions: down, then at the bandwidth of the backup link.
-    """
-
-    link: str = Field(min_length=1)
-    factor: ShareOfLink
-    start: Seconds = 0.0
-    until: Seconds | None = None
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        if self.until is not None and self.until <= self.start:
-            raise expected("`until` after `start`", f"{self.start:g} s to {self.until:g} s")
-        return self
-
-
-class BackgroundTraffic(Spec):
-    """Endless traffic between two nodes that is not this training's: at most `bandwidth`, with fair shares of links.
-
-    - `source`: node that sends, counted from 0.
-    - `destination`: node that receives.
-    """
-
-    source: Index
-    destination: Index
-    bandwidth: BytesPerSecond
-
-    @model_validator(mode="after")
-    def _two_nodes(self) -> Self:
-        if self.source == self.destination:
-            raise expected("two different nodes", f"{self.source} twice")
-        return self
 
 
 class OtherGpus(Spec):

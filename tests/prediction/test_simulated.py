@@ -95,8 +95,8 @@ READERS = ("scheduler=mg_wfbp", "scheduler={kind: mg_wfbp, rule: greedy}", "sche
 
 
 @pytest.mark.parametrize("refused", [False, True])
-def test_costs_that_schedulers_read_are_priced_together_as_each_by_itself(refused, monkeypatch):
-    """Also where the exchanges of one cannot be priced, so that all are priced one by one."""
+def test_costs_that_schedulers_read_are_priced_once_and_are_those_of_each_by_itself(refused, monkeypatch):
+    """Also where the exchanges of one cannot be priced."""
     topologies = "topology=ring", "topology=nccl", "topology=halving_doubling", "topology=parameter_server"
     rates = "cluster.network.bandwidth=1 Gbit/s", "cluster.network.bandwidth=25 Gbit/s"
     axes = itertools.product(READERS[:2] if refused else READERS, topologies, rates)
@@ -104,16 +104,15 @@ def test_costs_that_schedulers_read_are_priced_together_as_each_by_itself(refuse
     if refused:
         wrong = "sparsifier={kind: topk, density: 0.01}", "topology=double_binary_tree"
         scenarios.insert(3, load("quickstart", ("versus=null", READERS[0], *wrong)))
-    tables = list[int]()
-    price = division.price_costs
-    monkeypatch.setattr(division, "price_costs", lambda asked: tables.append(len(asked)) or price(asked))
+    asked, price = [], division.price_costs
+    monkeypatch.setattr(division, "price_costs", lambda setup: asked.append(setup) or price(setup))
     forget_divisions()
     together = [figures(made) for made in simulate_batch(scenarios)]
-    # Schedulers with as many streams share a table; pushes and pulls on several are refused before anything is divided.
+    # Schedulers with as many streams share costs; pushes and pulls on several are refused before anything is divided.
     divided = [each for each in scenarios if each.scheduler.streams == 1 or not each.topology.concurrent]
     networks = [(each.topology.kind, each.cluster.network.bandwidth) for each in divided]
     jobs = {(*it, each.sparsifier.kind, each.scheduler.streams) for it, each in zip(networks, divided, strict=True)}
-    assert len(jobs) < len(divided) and tables == [len(jobs), *[1] * len(jobs) * refused]
+    assert len(jobs) < len(divided) and len(asked) == len(jobs)
     for number, scenario in enumerate(scenarios):
         forget_divisions()
         assert figures(alone(scenario)) == together[number]

@@ -292,7 +292,7 @@ def test_costs_are_exact_at_49_sizes_and_straight_between():
     fabric = SingleSwitch(bandwidth=4e6)
     workload = Workload.model_validate({"batch_size": 1, "layers": [{"name": "layer", "numel": 2**32}]})
     setup = Setup(workload, 2, 1, gpu, fabric, Runtime(), Ring(), TopK(density=2**-16), LayerwiseAdaptive(), 1.0)
-    (costs,) = price_costs([setup])
+    costs = price_costs(setup)
     powers = np.arange(1, 49)
     exact = powers * 2.0**powers * 1e-9
     np.testing.assert_allclose(costs.selection(2.0**powers), exact, rtol=1e-9)

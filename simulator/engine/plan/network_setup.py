@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from math import prod
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
+from pydantic import Field, model_validator
 
-from simulator.component import expected
+from simulator.bounds import Index, ShareOfLink
+from simulator.component import Spec, expected
 from simulator.engine.rounds.disturbances import NO_DISTURBANCES, Disturbances, LinkChange, SteadyTraffic
 from simulator.errors import suggest_nearest
 from simulator.fabrics.base import Fabric
@@ -17,62 +21,140 @@ from simulator.models.exchange import Ints
 from simulator.models.wiring import Wiring
 from simulator.records import Record, replace
 from simulator.topologies.base import Topology
-from simulator.units import show_bandwidth
+from simulator.units import BytesPerSecond, RateOrZero, Seconds, show_bandwidth
 
 _ROUNDING = 1e-9
+MAX_STEPS = 100_000
+"""Rows of a trace: a day at one row a second."""
 
 
-class LinkSpeed(Record):
-    """Links whose name is or starts with `link` carry `factor` of their bandwidth from `start` to `until` (seconds)."""
+class LinkCondition(Spec):
+    """Links with less bandwidth: all whose name is or starts with `link`, such as `node 3 NIC` or `leaf 0 to spine 1`.
 
-    link: str
-    factor: float
-    start: float = 0.0
-    until: float | None = None
-
-
-class LinkSteps(Record):
-    """What links whose name is or starts with `link` carry from each of `times` on: seconds, rising, perhaps below 0.
-
-    Either `shares` of their bandwidth or `rates` in bytes/s, one for each time. Before the first time they carry all of
-    their bandwidth, after the last one what that says.
+    They keep `factor` of their bandwidth (0: none) from `start` to `until`, in seconds of an iteration (default: the
+    whole time). A link that fails over is described by two conditions: down, then at the bandwidth of the backup link.
     """
 
-    link: str
-    times: tuple[float, ...]
-    shares: tuple[float, ...] = ()
-    rates: tuple[float, ...] = ()
+    link: str = Field(min_length=1)
+    factor: ShareOfLink
+    start: Seconds = 0.0
+    until: Seconds | None = None
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.until is not None and self.until <= self.start:
+            raise expected("`until` after `start`", f"{self.start:g} s to {self.until:g} s")
+        return self
+
+    @property
+    def seconds(self) -> tuple[float, ...]:
+        """The times at which it changes what a link carries."""
+        return (self.start,) if self.until is None else (self.start, self.until)
+
+    def shares_at(self, times: Floats, capacity: float, name: str) -> Floats:
+        """The share at each time, whatever the link and its capacity."""
+        holds = (self.start <= times) & (times < (np.inf if self.until is None else self.until))
+        return np.where(holds, self.factor, 1.0)
+
+
+class RecordedLink(Spec):
+    """What the links whose name is or starts with `link` carried from each of `seconds` on, until the next one.
+
+    - `link`: as in the `links` of a cluster.
+    - `seconds`: times in rising order.
+    - `share`: shares of their bandwidth that they carried.
+    - `rate`: bandwidths, at most those that the network states; instead of `share`.
+    """
+
+    link: str = Field(min_length=1)
+    seconds: tuple[Seconds, ...] = Field(min_length=1, max_length=MAX_STEPS)
+    share: tuple[ShareOfLink, ...] = ()
+    rate: tuple[RateOrZero, ...] = ()
+
+    @model_validator(mode="after")
+    def _rising(self) -> Self:
+        if {len(self.share), len(self.rate)} != {0, len(self.seconds)}:
+            got = f"{len(self.share)} and {len(self.rate)} for {len(self.seconds)} times"
+            raise expected("a share, or a rate, for each time", got)
+        fallen = next((pair for pair in pairwise(self.seconds) if pair[0] >= pair[1]), None)
+        if fallen:
+            raise expected("times that rise", f"{fallen[0]:g} s, then {fallen[1]:g} s", f"rows of {self.link} in order")
+        return self
 
     def shares_at(self, times: Floats, capacity: float, name: str) -> Floats:
         """The share at each time of a link of this capacity (bytes/s). Raises an expected-error for rates above it."""
-        if self.rates and max(self.rates) > capacity * (1 + _ROUNDING):
+        if self.rate and max(self.rate) > capacity * (1 + _ROUNDING):
             most, hint = show_bandwidth(capacity), "the network states less than the trace carried: raise its rate"
-            raise expected(f"at most {most} on {name}", show_bandwidth(max(self.rates)), hint)
-        shares = np.array(self.shares) if self.shares else np.minimum(np.array(self.rates) / capacity, 1.0)
-        return np.concatenate([[1.0], shares])[np.searchsorted(np.array(self.times), times, side="right")]
+            raise expected(f"at most {most} on {name}", show_bandwidth(max(self.rate)), hint)
+        shares = np.array(self.share) if self.share else np.minimum(np.array(self.rate) / capacity, 1.0)
+        return np.concatenate([[1.0], shares])[np.searchsorted(np.array(self.seconds), times, side="right")]
 
 
-class Background(Record):
-    """Traffic between two nodes that is not the job's own: at most `bandwidth` bytes/s, with fair shares of links."""
+class LinkTrace(Spec):
+    """Recorded bandwidths of links: the name of a CSV file beside the scenario, or a mapping with `file` and `start`.
 
-    source: int
-    destination: int
-    bandwidth: float
+    The columns of the file are `seconds`, `link` (a name as in the `links` of a cluster) and either `share` (of the
+    link's bandwidth, 0 to 1) or `rate` (with its unit); the rows of a link are in order of time. Each row holds until
+    the next one of the same link. A link has its whole bandwidth before its first row, and after its last row what
+    that says; a result warns where an iteration is longer than the trace.
+
+    Every iteration, and every period of local steps, begins at second `start` of the trace. Schedules whose exchanges
+    reach into the next period are refused.
+
+    - `start`: seconds of the trace that have passed when an iteration begins.
+    - `links`: the rows of the file, link by link.
+    """
+
+    start: Seconds = 0.0
+    links: tuple[RecordedLink, ...] = Field(min_length=1)
+
+    @property
+    def length(self) -> float:
+        """Seconds from `start` to the last row."""
+        return max(item.seconds[-1] for item in self.links) - self.start
+
+    @model_validator(mode="after")
+    def _starts_within(self) -> Self:
+        if self.length < 0:
+            last = self.length + self.start
+            raise expected(f"a `start` within the trace, at most {last:g} s", f"{self.start:g} s")
+        return self
+
+    def recorded(self) -> tuple[RecordedLink, ...]:
+        """What was recorded of every link, in seconds of an iteration, which may be below 0."""
+        shifted = (tuple(time - self.start for time in item.seconds) for item in self.links)
+        return tuple(item.model_copy(update={"seconds": each}) for item, each in zip(self.links, shifted, strict=True))
+
+
+class BackgroundTraffic(Spec):
+    """Endless traffic between two nodes that is not this training's: at most `bandwidth`, with fair shares of links.
+
+    - `source`: node that sends, counted from 0.
+    - `destination`: node that receives.
+    """
+
+    source: Index
+    destination: Index
+    bandwidth: BytesPerSecond
+
+    @model_validator(mode="after")
+    def _two_nodes(self) -> Self:
+        if self.source == self.destination:
+            raise expected("two different nodes", f"{self.source} twice")
+        return self
 
 
 class Conditions(Record):
     """Links that are slow or change, what was recorded of links, and traffic that is not the job's own."""
 
-    links: tuple[LinkSpeed, ...] = ()
-    background: tuple[Background, ...] = ()
-    recorded: tuple[LinkSteps, ...] = ()
+    links: tuple[LinkCondition | RecordedLink, ...] = ()
+    background: tuple[BackgroundTraffic, ...] = ()
 
     def slowed(self, wiring: Wiring) -> Wiring:
         """The wiring with the capacities of links that are slow all the time."""
         capacity = wiring.capacity.copy()
-        for link, (windows, steps) in self._by_link(wiring).items():
-            if not steps and all(_is_permanent(item) for item in windows):
-                capacity[link] *= prod(item.factor for item in windows)
+        for link, conditions in self._by_link(wiring).items():
+            capacity[link] *= prod(_lasting_factors(conditions))
         return replace(wiring, capacity=capacity) if self.links else wiring
 
     def disturbances(self, wiring: Wiring) -> Disturbances:
@@ -81,16 +163,13 @@ class Conditions(Record):
         Raises an expected-error for a link or node that does not exist, and for a link that carried more than it can.
         """
         together: dict[tuple[float, float], list[int]] = {}
-        for link, (windows, steps) in self._by_link(wiring).items():
-            if not steps and all(_is_permanent(item) for item in windows):
+        for link, conditions in self._by_link(wiring).items():
+            if _lasting_factors(conditions):
                 continue
-            starts = [item.start for item in windows] + [max(0.0, time) for item in steps for time in item.times]
-            times = np.unique([*starts, *(item.until for item in windows if item.until is not None)])
+            times = np.unique([max(0.0, time) for item in conditions for time in item.seconds])
             factors = np.ones(len(times))
-            for item in windows:
-                factors[(item.start <= times) & (times < (np.inf if item.until is None else item.until))] *= item.factor
-            for each in steps:
-                factors *= each.shares_at(times, float(wiring.capacity[link]), wiring.names[link])
+            for item in conditions:
+                factors *= item.shares_at(times, float(wiring.capacity[link]), wiring.names[link])
             new = factors != np.concatenate([[1.0], factors[:-1]])
             for time, factor in zip(times[new].tolist(), factors[new].tolist(), strict=True):
                 together.setdefault((time, factor), []).append(link)
@@ -106,30 +185,30 @@ class Conditions(Record):
             steady.append(SteadyTraffic(ends[0], ends[1], other.bandwidth))
         return Disturbances(tuple(changes), tuple(steady)) if changes or steady else NO_DISTURBANCES
 
-    def _by_link(self, wiring: Wiring) -> dict[int, tuple[list[LinkSpeed], list[LinkSteps]]]:
-        """The conditions of each link that has any, and what was recorded of it."""
-        made: dict[int, tuple[list[LinkSpeed], list[LinkSteps]]] = {}
+    def _by_link(self, wiring: Wiring) -> dict[int, list[LinkCondition | RecordedLink]]:
+        """The conditions of each link that has any."""
+        made: dict[int, list[LinkCondition | RecordedLink]] = {}
         for condition in self.links:
-            for link in _find_links(wiring, condition.link).tolist():
-                made.setdefault(link, ([], []))[0].append(condition)
-        for recorded in self.recorded:
-            for link in _find_links(wiring, recorded.link).tolist():
-                made.setdefault(link, ([], []))[1].append(recorded)
+            for link in _find_links(wiring, condition.link):
+                made.setdefault(link, []).append(condition)
         return made
 
 
 IDLE = Conditions()
 
 
-def _is_permanent(item: LinkSpeed) -> bool:
-    return item.start == 0 and item.until is None and item.factor > 0
+def _lasting_factors(conditions: Sequence[LinkCondition | RecordedLink]) -> list[float]:
+    """The factors of conditions that make a link slow all the time; none where it changes, or is dead."""
+    lasting = (item for item in conditions if isinstance(item, LinkCondition) and item.seconds == (0.0,))
+    factors = [item.factor for item in lasting if item.factor > 0]
+    return factors if len(factors) == len(conditions) else []
 
 
-def _find_links(wiring: Wiring, name: str) -> np.ndarray:
+def _find_links(wiring: Wiring, name: str) -> list[int]:
     found = [i for i, each in enumerate(wiring.names) if each == name or each.startswith(f"{name} ")]
     if not found:
         raise expected("a link of this fabric", name, suggest_nearest(name, wiring.names))
-    return np.array(found)
+    return found
 
 
 Fidelity = Literal["auto", "fold", "flows"]

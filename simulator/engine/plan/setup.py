@@ -259,7 +259,7 @@ def _network(setup: Setup, placement: Placement) -> NetworkSetup:
         wiring,
         setup.fidelity,
         disturbances,
-        healthy=not (conditions.links or conditions.recorded),
+        healthy=not conditions.links,
         device=setup.gpu.device or setup.gpu.name,
         shared=bool(disturbances.changes),
     )

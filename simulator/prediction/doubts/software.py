@@ -12,7 +12,6 @@ from simulator.hardware.kernels import HOST_KERNELS
 from simulator.hardware.runtime import RUNTIME_COSTS, Runtime, Way
 from simulator.hardware.slowdown import spread_between_models
 from simulator.hardware.widths import FACTOR_COSTS, constant_width, costs_paid, largest_known, same_device
-from simulator.models.small_cache import ResultsOfObjects
 from simulator.models.widths import mape_of_width
 from simulator.prediction.doubts.doubt import FACTORS, Doubt, Measurement, Said, Sentence, seconds_at_ends
 from simulator.prediction.doubts.sentences import Reader
@@ -40,7 +39,7 @@ def doubt_software(made: Simulated, slowed: float) -> Iterator[Doubt]:
     cluster = scenario.cluster
     runtime, gpu, network = cluster.runtime, cluster.gpu, cluster.network
     way = network.way(cluster.nodes)
-    for name, cost in _costs.get((runtime, gpu), lambda: tuple(_costs_of(runtime, gpu, way)), way):
+    for name, cost in _costs_of(runtime, gpu, way):
         if cluster.workers > 1 or name in _OF_ONE_WORKER:
             yield cost.with_seconds(*_first_order(name, cost, scenario, plan, breakdown))
     if is_slowdown_unknown(scenario, plan):
@@ -55,9 +54,6 @@ def remark_on_software(reader: Reader) -> Iterator[Sentence]:
         yield _costs_sentence(cluster.runtime, text)
     if is_slowdown_unknown(scenario, plan):
         yield _describe_slowdown(cluster.runtime, plan.slowdown, slowdown_spread(scenario))
-
-
-_costs: ResultsOfObjects[tuple[tuple[str, Doubt], ...]] = ResultsOfObjects(64)
 
 
 def _costs_of(runtime: Runtime, gpu: Gpu, way: Way) -> Iterator[tuple[str, Doubt]]:

@@ -12,7 +12,6 @@ from simulator.hardware.widths import SMALLER_PASSES, compute_width, measured_el
 from simulator.models.exchange import AllGather, Compute, Messages, PushPull, Selection
 from simulator.models.layers import Workload
 from simulator.models.overlap import UNRECORDED, UNRECORDED_WIDTH
-from simulator.models.small_cache import ResultsOfObjects
 from simulator.models.widths import FORWARD_SHARE_WIDTH, TILT, mape_of_width, tilt_profile
 from simulator.prediction.doubts.doubt import (
     LEVELS,
@@ -36,8 +35,7 @@ from simulator.units import join_words
 
 MINUTES = 2.0
 """What `sparsim record layers` takes for one model."""
-COMPUTE, _PASSES = "compute time", "efficiency of smaller passes"
-"""Doubts that the seconds of forward and backward are proportional to."""
+COMPUTE = "compute time"
 _COMPUTE_TERMS = "forward", "backward"
 _BITS = {"fp32": 32, "fp16": 16, "bf16": 16}
 BEYOND_TRACE = "selections of more workers"
@@ -51,19 +49,10 @@ def doubt_workload(made: Simulated) -> Iterator[Doubt]:
     """Doubts about compute time and layer profile of the model on the scenario's GPU; about what the scenario does not
     say of it. Of an ideal GPU nothing is assumed."""
     scenario, breakdown = made.scenario, made.figures.timed
-    workload, gpu, others = scenario.workload, scenario.cluster.gpu, scenario.cluster.other_gpus
-    if gpu.ideal:
+    workload, exchanges = scenario.workload, scenario.cluster.workers > 1
+    if scenario.cluster.gpu.ideal:
         return
-    exchanges = scenario.cluster.workers > 1
-    seconds = math.fsum([breakdown[name] for name in _COMPUTE_TERMS])
-    parts, how = (workload, gpu, others), (exchanges, scenario.parallelism.context > 1)
-    for item in _of_model.get(parts, lambda: tuple(_doubts_of_model(workload, gpu, others, *how)), how):
-        if item.what == COMPUTE:
-            yield item.over(seconds)
-        elif item.what == _PASSES:
-            yield item.with_seconds(0.0, seconds_at_ends(seconds, item.width)[1])
-        else:
-            yield item
+    yield from _doubts_of_model(scenario, math.fsum([breakdown[name] for name in _COMPUTE_TERMS]))
     density = made.plan.work.density["target"]
     stated = scenario.overlap_concentration is not None or scenario.overlap_mixture is not None
     if 0 < density < 1 and exchanges and not workload.gradients and not stated:
@@ -133,15 +122,10 @@ def _why_dense(scenario: Scenario, plan: Plan) -> str:
     return f"{scheduler} cuts them into slices"
 
 
-_of_model: ResultsOfObjects[tuple[Doubt, ...]] = ResultsOfObjects(64)
-
-
-def _doubts_of_model(
-    workload: Workload, gpu: Gpu, others: Sequence[OtherGpus], exchanges: bool, divided: bool
-) -> Iterator[Doubt]:
-    """Doubts about a model on a GPU, and on the GPUs of other nodes, where gradients are exchanged and where not, and
-    where sequences are divided. Of those that compute time is proportional to, the seconds follow."""
-    known = compute_width(workload, gpu, divided)
+def _doubts_of_model(scenario: Scenario, seconds: float) -> Iterator[Doubt]:
+    """Doubts about a model on its GPU, on which it computes for so many seconds, and on the GPUs of other nodes."""
+    workload, gpu = scenario.workload, scenario.cluster.gpu
+    known = compute_width(workload, gpu, scenario.parallelism.context > 1)
     device = (Said(_describe_device(workload, gpu, times=known.level != "measured")),)
     width, level, source = known.width, LEVELS[known.level], known.source
     key, said = (COMPUTE, f"{workload.name} on {gpu.name}"), () if level == "measured" else device
@@ -150,11 +134,11 @@ def _doubts_of_model(
     def change(changed: Scenario, end: float) -> Scenario:
         return scale_compute(changed, width**end)
 
-    yield Doubt(*key, level, width, source, settle, said, change, held_out_mape=mape)
-    yield from _smaller_passes(workload)
-    yield from _other_gpus(workload, others)
+    yield Doubt(*key, level, width, source, settle, said, change, held_out_mape=mape).over(seconds)
+    yield from _smaller_passes(workload, seconds)
+    yield from _other_gpus(workload, scenario.cluster.other_gpus)
     elsewhere = workload.device and gpu.device and not same_device(workload.device, gpu.device)
-    if (elsewhere or workload.estimated is not None) and exchanges:
+    if (elsewhere or workload.estimated is not None) and scenario.cluster.workers > 1:
         yield from _profile(workload, device)
     if len(workload.optimisers) > 1 and workload.update_time is None and workload.compute_time is None:
         yield _optimiser(workload)
@@ -184,7 +168,7 @@ def _describe_device(workload: Workload, gpu: Gpu, times: bool) -> Sentence:
     return Sentence(text, terms=_COMPUTE_TERMS)
 
 
-def _smaller_passes(workload: Workload) -> Iterator[Doubt]:
+def _smaller_passes(workload: Workload, seconds: float) -> Iterator[Doubt]:
     """How much longer the passes over micro-batches take than the whole batch, whose measured times they share."""
     if workload.micro_batches == 1 or workload.estimated is not None:
         return
@@ -195,8 +179,8 @@ def _smaller_passes(workload: Workload) -> Iterator[Doubt]:
 
     passes, size, why = workload.micro_batches, workload.pass_size, "smaller passes use a GPU less well"
     shared = f"the {passes} passes over {size} samples share the times that were measured with {workload.batch_size}"
-    yield Doubt(
-        _PASSES,
+    doubt = Doubt(
+        "efficiency of smaller passes",
         f"{passes} passes of {workload.name} over {size} samples each",
         "assumed",
         width,
@@ -206,6 +190,7 @@ def _smaller_passes(workload: Workload) -> Iterator[Doubt]:
         change,
         held_out_mape=mape_of_width(width),
     )
+    yield doubt.with_seconds(0.0, seconds_at_ends(seconds, width)[1])
 
 
 def _other_gpus(workload: Workload, others: Sequence[OtherGpus]) -> Iterator[Doubt]:

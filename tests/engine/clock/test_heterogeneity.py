@@ -25,7 +25,7 @@ from simulator.engine.clock.numbers import Draws, foremost_workers, number_tasks
 from simulator.engine.clock.run_points import run_point
 from simulator.engine.clock.slowing import end_slowed
 from simulator.engine.clock.terms import account
-from simulator.engine.plan.network_setup import Background, Conditions, LinkSpeed
+from simulator.engine.plan.network_setup import BackgroundTraffic, Conditions, LinkCondition
 from simulator.engine.plan.work.kernels import Kernel, KernelPrices, chain_steps
 from simulator.engine.rounds.disturbances import NO_DISTURBANCES
 from simulator.engine.rounds.network import follow_flows
@@ -35,7 +35,8 @@ from simulator.hardware.runtime import Runtime
 from simulator.models.exchange import AllReduce, Compute, Round
 from simulator.models.timeline import merge_intervals
 from simulator.prediction.draws import factors
-from simulator.prediction.run import plans_of, run
+from simulator.prediction.job_setup import plans_of
+from simulator.prediction.run import run
 from simulator.scenario.cluster import Stragglers
 from simulator.scenario.reading import load
 from simulator.scenario.scenario import Scenario
@@ -622,11 +623,12 @@ def test_following_the_foremost_workers_is_following_all(seed, jitter, scheduler
 def test_a_link_that_is_slow_throughout_and_slower_for_a_while_changes_in_time_alone():
     """Half, and half of that from 1 s to 2 s: the wiring itself stays, or the half would count twice."""
     wiring = switch(2)
-    both = Conditions((LinkSpeed("node 0 NIC out", 0.5), LinkSpeed("node 0 NIC out", 0.5, 1, 2)))
+    half = LinkCondition(link="node 0 NIC out", factor=0.5)
+    both = Conditions((half, half.model_copy(update={"start": 1.0, "until": 2.0})))
     assert both.slowed(wiring).capacity.tolist() == wiring.capacity.tolist()
     changes = [(change.time, change.factor) for change in both.disturbances(wiring).changes]
     assert changes == [(0, 0.5), (1, 0.25), (2, 0.5)]
-    always = Conditions((LinkSpeed("node 0 NIC out", 0.5), LinkSpeed("node 0 NIC", 0.5)))
+    always = Conditions((half, LinkCondition(link="node 0 NIC", factor=0.5)))
     out = wiring.names.index("node 0 NIC out")
     assert always.slowed(wiring).capacity[out] == wiring.capacity[out] / 4
     assert always.disturbances(wiring) is NO_DISTURBANCES
@@ -636,7 +638,7 @@ def test_a_link_that_is_slow_throughout_and_slower_for_a_while_changes_in_time_a
 def test_background_slows_the_way_that_it_goes(src, dst, seconds):
     """1 MB over 4 MB/s, half of which the traffic from node 0 to node 1 gets."""
     wiring = switch(2, 1, C)
-    traffic = Conditions(background=(Background(0, 1, C),)).disturbances(wiring)
+    traffic = Conditions((), (BackgroundTraffic(source=0, destination=1, bandwidth=C),)).disturbances(wiring)
     rounds = [Round(np.array([src]), np.array([dst]), np.array([[1e6]]))]
     assert follow_flows(rounds, wiring, np.zeros(2), disturbances=traffic).max() == pytest.approx(seconds, rel=1e-9)
 

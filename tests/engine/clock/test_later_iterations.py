@@ -9,7 +9,7 @@ from examples import example
 from simulator.component import discover
 from simulator.engine.clock.numbers import ALIKE, Draws
 from simulator.engine.clock.simulation import simulate, simulate_all
-from simulator.prediction.run import plans_of
+from simulator.prediction.job_setup import plans_of
 from simulator.scenario.scenario import Scenario
 from simulator.schedulers.base import Scheduler
 from simulator.schedulers.sharded import Sharded

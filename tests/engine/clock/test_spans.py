@@ -4,7 +4,7 @@ import pytest
 
 from simulator.engine.clock.numbers import ALIKE
 from simulator.engine.clock.run_points import run_in_a_row
-from simulator.prediction.run import plans_of
+from simulator.prediction.job_setup import plans_of
 from simulator.scenario.reading import load
 
 CHANGES = ("cluster.nodes=2", "cluster.stragglers.jitter=0.2", "workload.input_time=5 ms", "iterations=1", "warmup=0")

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from simulator.engine.plan.network_setup import Conditions, LinkSpeed
+from simulator.engine.plan.network_setup import Conditions, LinkCondition
 from simulator.engine.plan.setup import networks_of
 from simulator.engine.rounds.disturbances import NO_DISTURBANCES
 from simulator.fabrics.single_switch import SingleSwitch
@@ -33,7 +33,9 @@ def setup(layout, topology=None, conditions=None, *, streams=1, gpu=("", "card")
     )
 
 
-SLOW = Conditions(links=(LinkSpeed("node 2 NIC out", 0.5), LinkSpeed("node 0 NIC in", 0.5, 1.0)))
+SLOW = Conditions(
+    (LinkCondition(link="node 2 NIC out", factor=0.5), LinkCondition(link="node 0 NIC in", factor=0.5, start=1.0))
+)
 
 
 def seated():

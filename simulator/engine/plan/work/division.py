@@ -9,9 +9,9 @@ import numpy as np
 
 from simulator.component import Spec, expected
 from simulator.engine.plan.network_setup import NetworkSetup
-from simulator.engine.plan.prices import Lane, price_lanes
+from simulator.engine.plan.prices import price_steps
 from simulator.engine.plan.setup import Setup
-from simulator.engine.plan.work.exchanges import PricedExchange, in_precision, price_exchanges, steps_of
+from simulator.engine.plan.work.exchanges import in_precision, price_exchanges, steps_of
 from simulator.engine.plan.work.kernels import Kernel, KernelPrices
 from simulator.engine.plan.work.passes import compute_of
 from simulator.engine.rounds.fold import fold
@@ -28,44 +28,27 @@ from simulator.schedulers.base import FREE, Costs
 _GRID = 49
 
 
-def price_costs(jobs: Sequence[Setup]) -> list[Costs]:
-    """Exchange and selection of each job as functions of a bucket's elements, interpolated between some sizes.
-
-    Exchanges of all jobs are priced together.
-    """
-    tables = [_tabulate(setup) for setup in jobs]
-    lanes = [
-        Lane(steps, [(0, place) for place in range(len(steps))], replace(setup.network, fidelity="fold"))
-        for setup, (_, _, steps) in zip(jobs, tables, strict=True)
-        if not setup.topology.concurrent
-    ]
-    priced, made = iter(price_lanes(lanes, with_reasons=False)), list[Costs]()
-    for setup, (sizes, exchanges, steps) in zip(jobs, tables, strict=True):
-        if setup.topology.concurrent:
-            seconds = [_push_pull_time(step, setup.network, setup.runtime) for step in steps]
-        else:
-            seconds = (next(priced).seconds + software_times(steps, setup.runtime)).tolist()
-        chains, selection = [each.chain for each in exchanges], [each.selection for each in exchanges]
-        times = [math.fsum(it.seconds if isinstance(it, Kernel) else seconds[it] for it in chain) for chain in chains]
-        method = setup.sparsifier
-        density, by_tensor = getattr(method, "density", None), getattr(method, "granularity", "") == "layer"
-        made.append(Costs(_interpolate(sizes, times), _interpolate(sizes, selection), density, by_tensor, method.kind))
-    return made
-
-
-def _tabulate(setup: Setup) -> tuple[Floats, list[PricedExchange], tuple[Communication, ...]]:
-    """Buckets of rising sizes (n,), up to the model's: their exchanges, and the steps of these without prices."""
+def price_costs(setup: Setup) -> Costs:
+    """Exchange and selection of a job as functions of a bucket's elements, interpolated between some sizes."""
     method, precision = setup.sparsifier, setup.workload.precision
+    density, by_tensor = getattr(method, "density", None), getattr(method, "granularity", "") == "layer"
     # A scheduler may ask for a bucket at a higher density as for a larger one at the method's own.
-    largest = setup.workload.numel / (getattr(method, "density", None) or 1.0)
-    sizes = np.unique(np.rint(np.geomspace(1, largest, _GRID)))
+    sizes = np.unique(np.rint(np.geomspace(1, setup.workload.numel / (density or 1.0), _GRID)))
     asked = []
     for numel in sizes:
         bucket = in_precision(Bucket(0, (int(numel),), 0, (0,)), precision)
         selection = method.expect(bucket, setup.workers, setup.concentration)
         asked.append((bucket, steps_of(setup, method, bucket, selection), 1))
     pricing = KernelPrices(setup.gpu, setup.runtime, widths_of(precision, method.has_residual))
-    return sizes, *price_exchanges(setup, asked, pricing, decoupled=False)[:2]
+    exchanges, steps, _ = price_exchanges(setup, asked, pricing, decoupled=False)
+    if setup.topology.concurrent:
+        seconds = [_push_pull_time(step, setup.network, setup.runtime) for step in steps]
+    else:
+        priced = price_steps(steps, (), replace(setup.network, fidelity="fold"))
+        seconds = (priced.seconds + software_times(steps, setup.runtime)).tolist()
+    chains, selected = [each.chain for each in exchanges], [each.selection for each in exchanges]
+    times = [math.fsum(it.seconds if isinstance(it, Kernel) else seconds[it] for it in chain) for chain in chains]
+    return Costs(_interpolate(sizes, times), _interpolate(sizes, selected), density, by_tensor, method.kind)
 
 
 def _interpolate(sizes: Floats, seconds: list[float]) -> Callable[[Floats | float], Floats]:
@@ -90,7 +73,7 @@ def software_times(steps: Sequence[Communication], runtime: Runtime) -> Floats:
 
 _divisions: LatestResults[tuple[Bucket, ...]] = LatestResults(128)
 _priced: LatestResults[Costs] = LatestResults(1024)
-"""What schedulers read, the same for all that divide one job: as many as a batch may have."""
+"""What schedulers read, the same for all that divide one job."""
 _alike: LatestResults[tuple[Bucket, ...]] = LatestResults(64)
 """Buckets by their values, so that what is known of one division serves all that are equal."""
 
@@ -103,8 +86,8 @@ def divide(setup: Setup) -> tuple[Bucket, ...]:
     """
 
     def plan_buckets() -> tuple[Bucket, ...]:
-        priced = _reads_costs(setup)
-        return _plan_buckets(setup, _priced.get(_costs_key(setup), lambda: price_costs([setup])[0]) if priced else FREE)
+        priced = _priced.get(_costs_key(setup), lambda: price_costs(setup)) if _reads_costs(setup) else FREE
+        return _plan_buckets(setup, priced)
 
     buckets = _divisions.get(_key(setup), plan_buckets)
     refuse_collectives(setup.workers, len(buckets))
@@ -112,18 +95,6 @@ def divide(setup: Setup) -> tuple[Bucket, ...]:
         hint = "selection over the whole model needs all gradients: use `scheduler: sequential` with one bucket"
         raise expected("one bucket", f"{len(buckets)} buckets from scheduler {setup.scheduler.kind}", hint)
     return buckets
-
-
-def price_together(jobs: Sequence[Setup]) -> None:
-    """Price what schedulers of jobs read, the exchanges of all jobs together; `divide` knows it.
-
-    Raises what the first one raises that cannot be priced; `divide` says it of each by itself.
-    """
-    new = {_costs_key(setup): setup for setup in jobs if _reads_costs(setup) and _key(setup) not in _divisions}
-    new = {key: setup for key, setup in new.items() if key not in _priced}
-    priced = iter(price_costs([*new.values()]) if new else ())
-    for key in new:
-        _priced.get(key, lambda: next(priced))
 
 
 def _reads_costs(setup: Setup) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.kernels import HOST_KERNELS, IN_FP32, KERNEL_TRAFFIC, ValueWidths
@@ -15,7 +16,7 @@ from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket, Communication, Compute, Step
 from simulator.models.linear_algebra import weigh
-from simulator.models.small_cache import LatestResults, ResultsOfObjects
+from simulator.models.small_cache import LatestResults
 from simulator.records import Record, astuple, replace
 
 
@@ -59,35 +60,9 @@ def _together(uses: Sequence[tuple[KernelUse, int]]) -> KernelUse:
     return KernelUse(min(use.smallest for use, _ in uses), max(use.largest for use, _ in uses), *sums)
 
 
-class _SizedCalls(NamedTuple):
-    """One call of a kernel for each of some sizes: the sizes in fp32, and what follows from them, all calls counted.
-
-    `small` are below the measured sizes, `outside` below or above them; shares are those of the time on the GPU.
-    """
-
-    sizes: Floats
-    smallest: float
-    largest: float
-    total: float
-    seconds: float
-    longest: float
-    outside: int
-    share_outside: float
-    small: int
-    share_small: float
-
-
-class _Known(NamedTuple):
-    """What is known of kernels on one GPU with one runtime, at some widths: points of a sweep ask for the same."""
-
-    calls: dict[str, dict[tuple[float, ...], _SizedCalls]]
-    uses: dict[Compute, KernelUse]
-
-
-_MOST_KNOWN, _MOST_CALLS = 2**14, 2**11
-_known: LatestResults[_Known] = LatestResults(16)
-_timed: ResultsOfObjects[dict[tuple[float, ...], _SizedCalls]] = ResultsOfObjects(128)
-"""Calls by the curve that times them, which GPUs that differ in other kernels share."""
+_MOST_KNOWN = 2**14
+_known: LatestResults[dict[Compute, KernelUse]] = LatestResults(16)
+"""What is known of kernels on one GPU with one runtime, at some widths: points of a sweep ask for the same."""
 
 
 class KernelPrices:
@@ -100,7 +75,7 @@ class KernelPrices:
         self.gpu, self.runtime, self.widths = gpu, runtime, widths
         self.times = 1
         self._asked: defaultdict[str, list[tuple[KernelUse, int]]] = defaultdict(list)
-        self._known = _known.get((gpu.fingerprint, runtime.fingerprint, widths), lambda: _Known({}, {}))
+        self._known = _known.get((gpu.fingerprint, runtime.fingerprint, widths), dict)
 
     def used_in(self, steps: int) -> dict[str, KernelUse]:
         """What was asked so far, kernel by kernel; its seconds in each of so many steps that it serves."""
@@ -114,61 +89,45 @@ class KernelPrices:
         """
         if not item.elements:
             return 0.0
-        use = self._known.uses.get(item)
+        use = self._known.get(item)
         if use is None:
-            if len(self._known.uses) >= _MOST_KNOWN:
-                self._known.uses.clear()
-            use = self._known.uses[item] = self._use_of(item)
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            use = self._known[item] = self._use_of(item)
         self._asked[item.kernel].append((use, self.times))
         return use.seconds
 
     def _use_of(self, item: Compute) -> KernelUse:
-        calls, times = self._calls(item.kernel, item.elements), item.times
-        if item.kernel in HOST_KERNELS:
-            seconds, followed = times * calls.total * float(getattr(self.runtime, HOST_KERNELS[item.kernel])), 0.0
+        kernel, times, sizes = item.kernel, item.times, self._sizes_in_fp32(item)
+        if kernel in HOST_KERNELS:
+            each, followed = np.zeros_like(sizes), 0.0
+            seconds = times * float(sizes.sum()) * float(getattr(self.runtime, HOST_KERNELS[kernel]))
         else:
+            each = self.gpu.kernel_time(kernel, sizes)
             # Ahead, kernels run on threads of the host side by side, so that the longest counts.
-            on_gpu = times * (calls.longest if item.ahead else calls.seconds)
+            on_gpu = times * float(each.max() if item.ahead else each.sum())
             on_host = 0.0 if item.ahead else self.runtime.kernel_launch * item.calls
             seconds = max(on_gpu, on_host) + self.runtime.host_read * item.reads
-            followed = self._followed(item.kernel, on_gpu, on_host)
-        outside, small = calls.share_outside * seconds, calls.share_small * seconds
-        counts = times * len(calls.sizes), times * calls.outside, times * calls.small
+            followed = self._followed(kernel, on_gpu, on_host)
+        curve = self.gpu.curve(kernel)
+        low, high = (curve.range if curve else None) or (0.0, math.inf)
+        small, below = _count_calls(sizes < low, each)
+        extrapolated, beyond = _count_calls((sizes < low) | (sizes > high), each)
         return KernelUse(
-            calls.smallest, calls.largest, seconds, counts[0], counts[1], followed, outside, counts[2], small
+            smallest=float(sizes.min()),
+            largest=float(sizes.max()),
+            seconds=seconds,
+            calls=times * len(sizes),
+            extrapolated=times * extrapolated,
+            on_gpu=followed,
+            outside=beyond * seconds,
+            small=times * small,
+            small_seconds=below * seconds,
         )
 
-    def _calls(self, kernel: str, elements: tuple[float, ...]) -> _SizedCalls:
-        """Calls of these sizes, once each; those of a kernel with this curve, at these widths, are remembered."""
-        known = self._known.calls.get(kernel)
-        if known is None:
-            stated, on_host = self.gpu.curve(kernel), kernel in HOST_KERNELS
-            curve = None if on_host or self.gpu.ideal else stated or self.gpu.estimate(kernel).curve
-            known = self._known.calls[kernel] = _timed.get((curve, stated), dict, self.widths.share(kernel))
-        made = known.get(elements)
-        if made is None:
-            if len(known) >= _MOST_CALLS:
-                known.clear()
-            made = known[elements] = self._time_calls(kernel, elements)
-        return made
-
-    def _time_calls(self, kernel: str, elements: tuple[float, ...]) -> _SizedCalls:
-        # In fp32, in which the curve was measured, these sizes move as many bytes.
-        sizes, curve = self.widths.share(kernel) * np.array(elements), self.gpu.curve(kernel)
-        each = np.zeros_like(sizes) if kernel in HOST_KERNELS else self.gpu.kernel_time(kernel, sizes)
-        low, high = (curve.range if curve else None) or (0.0, math.inf)
-        if len(sizes) == 1:  # by far the most, for which array operations would take most of the time
-            (size,), (time,) = sizes.tolist(), each.tolist()
-            few, out = int(size < low), int(not low <= size <= high)
-            return _SizedCalls(sizes, size, size, size, time, time, out, float(out), few, float(few))
-        ends = float(sizes.min()), float(sizes.max())
-        seconds, longest = float(each.sum()), float(each.max())
-        counts = list[Any]()
-        for chosen in ((sizes < low) | (sizes > high), sizes < low):
-            number = int(chosen.sum())
-            share = float(each[chosen].sum()) / seconds if seconds else float(chosen.mean())
-            counts += [number, share if number else 0.0]
-        return _SizedCalls(sizes, *ends, float(sizes.sum()), seconds, longest, *counts)
+    def _sizes_in_fp32(self, item: Compute) -> Floats:
+        """The sizes that move as many bytes in fp32, in which curves were measured."""
+        return self.widths.share(item.kernel) * np.array(item.elements)
 
     def _followed(self, kernel: str, on_gpu: float, on_host: float) -> float:
         """Seconds s for which a kernel that takes w times as long on the GPU makes the call (w - 1) s longer.
@@ -187,8 +146,16 @@ class KernelPrices:
         """Standard deviation in seconds: the kernel's runs differ on their own, so their variances add."""
         if not (spread := self.gpu.spread(item.kernel)):
             return 0.0
-        each = self.gpu.kernel_time(item.kernel, self._calls(item.kernel, item.elements).sizes)
+        each = self.gpu.kernel_time(item.kernel, self._sizes_in_fp32(item))
         return spread * math.sqrt(item.times) * math.sqrt(weigh(each, each))
+
+
+def _count_calls(chosen: npt.NDArray[np.bool_], seconds: Floats) -> tuple[int, float]:
+    """How many calls are chosen, and their share of the seconds of all; of the calls where these take no time."""
+    if not chosen.any():
+        return 0, 0.0
+    whole = float(seconds.sum())
+    return int(chosen.sum()), float(seconds[chosen].sum()) / whole if whole else float(chosen.mean())
 
 
 def filling_kernels(bucket: Bucket) -> tuple[Compute, Compute]:

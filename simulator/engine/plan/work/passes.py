@@ -125,8 +125,6 @@ class ComputeAlone(NamedTuple):
 
 
 _computed: LatestResults[ComputeAlone] = LatestResults(64)
-_passes: LatestResults[tuple[Workload, Workload]] = LatestResults(64)
-"""Passes by their workload and its update: GPUs that differ in other kernels share them."""
 
 
 def compute_of(setup: Setup) -> ComputeAlone:
@@ -138,8 +136,7 @@ def compute_of(setup: Setup) -> ComputeAlone:
 
     def make() -> ComputeAlone:
         alone = update_of(workload, gpu, runtime, exchanged=False).seconds
-        key = workload.fingerprint, alone
-        first, later = _passes.get(key, lambda: workload.stretched(alone).passes())
+        first, later = workload.stretched(alone).passes()
         update = update_of(first, gpu, runtime, exchanged=True).seconds
         forward = np.array([layer.forward for layer in first.layers])
         ended = np.cumsum([layer.backward for layer in reversed(later.layers)])[::-1]
