@@ -111,11 +111,13 @@ class KernelPrices:
             followed = self._followed(kernel, on_gpu, on_host)
         curve = self.gpu.curve(kernel)
         low, high = (curve.range if curve else None) or (0.0, math.inf)
-        small, below = _count_calls(sizes < low, each)
-        extrapolated, beyond = _count_calls((sizes < low) | (sizes > high), each)
+        least, most, nothing = float(sizes.min()), float(sizes.max()), (0, 0.0)
+        small, below = _count_calls(sizes < low, each) if least < low else nothing
+        outside = least < low or most > high
+        extrapolated, beyond = _count_calls((sizes < low) | (sizes > high), each) if outside else nothing
         return KernelUse(
-            smallest=float(sizes.min()),
-            largest=float(sizes.max()),
+            smallest=least,
+            largest=most,
             seconds=seconds,
             calls=times * len(sizes),
             extrapolated=times * extrapolated,
@@ -152,8 +154,6 @@ class KernelPrices:
 
 def _count_calls(chosen: npt.NDArray[np.bool_], seconds: Floats) -> tuple[int, float]:
     """How many calls are chosen, and their share of the seconds of all; of the calls where these take no time."""
-    if not chosen.any():
-        return 0, 0.0
     whole = float(seconds.sum())
     return int(chosen.sum()), float(seconds[chosen].sum()) / whole if whole else float(chosen.mean())
 
