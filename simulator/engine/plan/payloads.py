@@ -8,10 +8,10 @@ import numpy as np
 
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.rounds.disturbances import NO_DISTURBANCES, TooManyMessages
-from simulator.engine.rounds.fold import fold, fold_lanes
+from simulator.engine.rounds.fold import fold, fold_whole
 from simulator.engine.rounds.fold_validity import (
     busiest_link_decides,
-    reasons_against_fold,
+    reason_against_fold,
     senders_share_nic,
 )
 from simulator.models.curves import Floats
@@ -77,7 +77,7 @@ class Payloads(Struct):
         fidelity, wiring, reason = self.network.fidelity, self.network.wiring, ""
         if fidelity != "flows":
             try:
-                (reason,) = reasons_against_fold(self._timed_rounds(), [wiring], self.src, self.dst, [self.route])
+                reason = reason_against_fold(self._timed_rounds(), wiring, self.src, self.dst, self.route)
             except TooManyMessages:
                 if fidelity == "auto":
                     raise
@@ -114,9 +114,7 @@ class Payloads(Struct):
         for part in np.array_split(every, -(-len(every) * wiring.layout.places // MAX_TIMES)):
             rows, own = self.timed[part], None if factor is None else factor[part]
             if wiring.burst is None:
-                ways = self.route, self.route.latency[:, None], wiring.capacity[:, None]
-                wires = np.zeros_like(rows)
-                made.append(fold_lanes(self.rounds, wiring.layout, *ways, rows=rows, wires=wires, factor=own))
+                made.append(fold_whole(self.rounds, wiring, self.route, rows, own))
             else:
                 rounds = [Round(item.src, item.dst, item.nbytes[rows], item.repeat) for item in self.rounds]
                 made.append(fold(rounds, wiring, np.zeros(len(wiring.node)), factor=own).max(axis=1))

@@ -19,7 +19,7 @@ from simulator.engine.plan.work.shared_work import AxisPart, AxisPrices, price_s
 from simulator.engine.plan.work.work import Work
 from simulator.engine.rounds.disturbances import NO_DISTURBANCES
 from simulator.engine.rounds.equivalence_classes import Shape, Structure, structure
-from simulator.engine.rounds.fold_validity import reasons_against_fold
+from simulator.engine.rounds.fold_validity import reason_against_fold
 from simulator.models.curves import Floats
 from simulator.models.exchange import Messages, PushPull, Round
 from simulator.models.graph import Period, Task
@@ -131,7 +131,7 @@ def can_be_folded(exchanges: Sequence[Sequence[Stage]], network: NetworkSetup) -
             alike[found] = stage.rounds
     for rounds in alike.values():
         src, dst = ends_of(rounds)
-        if any(reasons_against_fold(rounds, [wiring], src, dst, [wiring.route(src, dst)])):
+        if reason_against_fold(rounds, wiring, src, dst, wiring.route(src, dst)):
             return False
     return True
 
