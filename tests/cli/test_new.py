@@ -14,7 +14,7 @@ from simulator.cli import main
 from simulator.component import build
 from simulator.errors import InputError
 from simulator.models.pipeline import Parallelism
-from simulator.scenario.named_parts import read_gpu
+from simulator.scenario.named_parts import read_gpu, read_part
 from simulator.scenario.reading import load
 from simulator.sparsifiers.base import Sparsifier
 from simulator.studies.start.questions import QUESTIONS, read_answer
@@ -326,6 +326,21 @@ def test_a_mesh_is_asked_for_by_its_name(mesh, method, schedule, divided):
     assert made.parallelism == Parallelism.model_validate(divided)
     assert made.cluster.runtime.framework == "pytorch-fsdp"
     assert made.workload.micro_batches == (2 if "pipeline" in divided else 1)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "shipped"),
+    [
+        ("h100", "h100-10-nodes"),
+        ("gh200", "h100-10-nodes"),
+        ("b200", "400gb-b200-nodes"),
+        ("gb300", "400gb-b200-nodes"),
+    ],
+)
+def test_links_inside_a_machine_are_those_of_the_gpu_s_generation(gpu, shipped):
+    write("--mesh", "fsdp", method="dense", goal="time", **SHARED | {"gpu": gpu})
+    inside, known = load("mine.yaml").cluster.network.intra_node, read_part(f"networks/{shipped}", "networks")
+    assert inside.bandwidth == pytest.approx(getattr(known.intra_node, "bandwidth", known.bandwidth), rel=0.01)
 
 
 @pytest.mark.parametrize(

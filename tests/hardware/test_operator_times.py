@@ -184,7 +184,14 @@ def test_products_on_tensor_cores_take_their_matrices_in_addition() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "largest", "rate"), [("h100", 794.5, 989.0), ("b200", 1745, 2250), ("gb200", 1822, 2500)]
+    ("name", "largest", "rate"),
+    [
+        ("h100", 794.5, 989.0),
+        ("gh200", 828.6, 989.0),
+        ("b300", 1769, 2250),
+        ("b200", 1745, 2250),
+        ("gb200", 1822, 2500),
+    ],
 )
 def test_shares_of_largest_products_are_what_was_timed(name: str, largest: float, rate: float) -> None:
     assert shipped_gpus()[name].product_share == pytest.approx(largest / rate, abs=1e-3)

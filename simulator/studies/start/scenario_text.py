@@ -50,7 +50,8 @@ def exactly(value: float, show: Callable[[float], str]) -> str:
 
 
 _INSIDE: tuple[tuple[tuple[str, ...], str, str], ...] = (
-    (("h100", "h200", "b200"), "{bandwidth: 365 GB/s, latency: 3.4 us}", "NVSwitch, as in networks/h100-10-nodes"),
+    (("h100", "h200", "gh200"), "{bandwidth: 365 GB/s, latency: 3.4 us}", "NVSwitch, as in networks/h100-10-nodes"),
+    (("b200", "b300"), "{bandwidth: 722 GB/s, latency: 3.4 us}", "NVSwitch, as in networks/400gb-b200-nodes"),
     (("a100",), "{bandwidth: 235 GB/s, latency: 2.8 us}", "NVLink, as in networks/slingshot-polaris"),
     (("mi300x", "mi325x"), "{bandwidth: 336 GB/s, latency: 3.4 us}", "7 xGMI links, as in networks/mi300x-nodes"),
     (("mi355x",), "{bandwidth: 403 GB/s, latency: 3.4 us}", "7 xGMI links, as in networks/mi355x-nodes"),
