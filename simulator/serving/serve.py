@@ -7,7 +7,6 @@ import errno
 import os
 import socket
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 
 from simulator.errors import InputError, Problem
@@ -25,8 +24,8 @@ def serve(place: str, port: int, announce: Callable[[str], None]) -> None:
     Raises InputError where the extra `serve` is absent, the scenario cannot be read or the port is taken.
     """
     try:
-        for module in ("starlette", "uvicorn"):
-            import_module(module)
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
     except ImportError as error:
         hint = "pip install 'sparsim[serve]'"
         raise InputError(Problem("sparsim serve", "the extra `serve`", f"no {error.name}", hint)) from None

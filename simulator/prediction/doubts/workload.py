@@ -52,7 +52,8 @@ def doubt_workload(made: Simulated) -> Iterator[Doubt]:
     workload, exchanges = scenario.workload, scenario.cluster.workers > 1
     if scenario.cluster.gpu.ideal:
         return
-    yield from _doubts_of_model(scenario, math.fsum([breakdown[name] for name in _COMPUTE_TERMS]))
+    seconds = math.fsum([breakdown[name] for name in _COMPUTE_TERMS])
+    yield from _doubts_of_model(scenario, seconds)
     density = made.plan.work.density["target"]
     stated = scenario.overlap_concentration is not None or scenario.overlap_mixture is not None
     if 0 < density < 1 and exchanges and not workload.gradients and not stated:
