@@ -11,7 +11,6 @@ from simulator.component import Component, Spec, expected
 from simulator.models.exchange import Rows
 from simulator.models.operators import (
     ARITHMETIC_BYTES,
-    FP8,
     OF_WEIGHT,
     WHOLE,
     Arithmetic,
@@ -76,6 +75,7 @@ def trained_alone(tensors: Sequence[DescribedTensor]) -> list[DescribedTensor]:
 
 
 FP32 = 4
+FP8 = 1
 INDEX = 8
 """Bytes of a token's number (int64)."""
 Norm = Literal["rms", "layer", "layer_without_bias", "layer_without_parameters"]
@@ -208,7 +208,7 @@ class Builder(Struct):
         """
 
         def multiplied(what: str, m: float, n: float, k: float) -> Operator:
-            return replace(product(what, m, n, k, self.width), fp8=fp8 is not None)
+            return replace(product(what, m, n, k, self.width if fp8 is None else FP8), fp8=fp8 is not None)
 
         forward = [multiplied(name, rows, outputs, inputs)]
         back = [] if first else [multiplied(f"{name}, of its input", rows, inputs, outputs)]

@@ -16,9 +16,7 @@ from simulator.loading.documents import read_document
 from simulator.loading.finding import find_shipped
 from simulator.models.layers import Estimated
 from simulator.models.operators import (
-    ARITHMETIC_BYTES,
     COLLECTIVES,
-    FP8,
     Arithmetic,
     Description,
     ElementWise,
@@ -160,7 +158,7 @@ class OperatorClock:
         reached = gpu.hardware.reached or (gpu.memory_bandwidth or 0.0) * shipped_rates().share
         if not reached:
             raise expected("a GPU with a memory_bandwidth", gpu.name, "times of a described model need it")
-        self.per_byte, self.width = 1 / reached, ARITHMETIC_BYTES[arithmetic]
+        self.per_byte = 1 / reached
         self.on_tensor_cores = arithmetic != "fp32" and bool(gpu.tensor_rates)
         self.efficiency = _efficiency(gpu, arithmetic, self.rates)
         self.share = (self.on_tensor_cores and gpu.product_share) or self.efficiency.value
@@ -194,9 +192,7 @@ class OperatorClock:
             return ideal / self.attention[operator.attention]
         by_itself = operator.kind == "grouped" or (operator.kind == "product" and operator.batch == 1)
         if self.on_tensor_cores and by_itself:
-            width, m, n, k = FP8 if operator.fp8 else self.width, operator.m, operator.n, operator.k
-            beside = width * operator.batch * (m * n + n * k + k * m) * self.rates.matrix_byte
-            return ideal + beside / self.gpu.clock_under_load
+            return ideal + operator.nbytes * self.rates.matrix_byte / self.gpu.clock_under_load
         shortest = min(operator.m, operator.n, operator.k)
         rounds = operator.batch * operator.m * operator.n / (TILE * TILE) / (self.gpu.multiprocessors or 1)
         lost = self.rates.tail / max(rounds, SPLIT)

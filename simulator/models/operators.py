@@ -14,8 +14,6 @@ Arithmetic = Literal["fp32", "tf32", "fp16", "bf16", "mixed", "fp8"]
 those of linear layers within blocks, all others in bf16."""
 ARITHMETIC_BYTES: dict[Arithmetic, int] = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "mixed": 2, "fp8": 2}
 """Bytes of an activation in memory."""
-FP8 = 1
-"""Bytes of an operand of a product in fp8."""
 
 FusedAttention = Literal["flash1", "fused", "flash3"]
 """Generations of fused attention kernels."""

@@ -127,7 +127,7 @@ class Classes(Record):
 
 
 _latest: LatestResults[Classes] = LatestResults(8, lambda made: made.nbytes <= _MOST_BYTES)
-_MOST_BYTES = 2**23
+_MOST_BYTES = 2**25
 _latest_small: LatestResults[Classes] = LatestResults(64, lambda made: made.nbytes <= _SMALL_BYTES)
 _SMALL_BYTES = 2**18
 _MOST_COMPARED = 2**24

@@ -153,11 +153,12 @@ def _unmeasured_transport(network: Fabric, nodes: int) -> list[str]:
     if nodes == 1 or transport is None or transport.prior_width is None:
         return []
     nic, left = network.bandwidth, transport.rate(network.bandwidth, nodes)
-    share, way = (f", {show_bandwidth(left)} of {show_bandwidth(nic)},", "wrong") if left < nic else ("", "too high")
-    either = " either way" if share else ""
+    share = f", {show_bandwidth(left)} of {show_bandwidth(nic)}," if left < nic else ""
+    off = f"by a factor of {transport.prior_width:g}"
+    off = f"wrong {off} either way" if _times_faster(network, transport.prior_width) > 1 else f"too high {off}"
     return [
         f"the transport {transport.kind} was not measured on {network.title}; what it leaves "
-        f"of the NIC's rate{share} is an estimate that may be {way} by a factor of {transport.prior_width:g}{either}"
+        f"of the NIC's rate{share} is an estimate that may be {off}"
     ]
 
 
@@ -184,9 +185,9 @@ def _of_rate(busy: Sequence[float], plan: Plan, scenario: Scenario, place: str, 
 
 def _slower(plan: Plan, scenario: Scenario, place: str, factor: float) -> float:
     """How many times slower the links of a place are when their own rate is divided by a factor."""
-    endpoint, network = plan.setup.runtime.endpoint_bandwidth or math.inf, scenario.cluster.network
     if place == INSIDE:
         return factor
+    endpoint, network = plan.setup.runtime.endpoint_bandwidth or math.inf, scenario.cluster.network
     nic = network.carried(scenario.cluster.nodes)
     return min(nic, endpoint) / min(nic * _times_faster(network, 1 / factor), endpoint)
 
