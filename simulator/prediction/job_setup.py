@@ -8,7 +8,7 @@ from simulator.component import expected
 from simulator.engine.clock.run_points import run_inside
 from simulator.engine.plan.divided_model import divide_model
 from simulator.engine.plan.network_setup import Conditions
-from simulator.engine.plan.plan import Plan, plan_job
+from simulator.engine.plan.plan import Plan, plan_jobs
 from simulator.engine.plan.setup import OtherGpu, Setup, seat_jobs
 from simulator.engine.plan.sharding import shard_job
 from simulator.engine.plan.work.work import prepare_work
@@ -91,7 +91,7 @@ def plans_of(scenario: Scenario, *, followed: bool = False) -> tuple[Plan, list[
     """
     with as_input_error(f"scenario '{scenario.name}'"):
         jobs = seat_jobs([replace(job, followed=followed) for job in job_setups(scenario)])
-        own, *others = [plan_job(job, prepare_work(job)) for job in jobs]
+        own, *others = plan_jobs([(job, prepare_work(job)) for job in jobs])
         return with_loading(run_inside(own), scenario), others
 
 

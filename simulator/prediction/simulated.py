@@ -15,9 +15,9 @@ import numpy as np
 from simulator.component import expected
 from simulator.engine.clock.numbers import Draws
 from simulator.engine.clock.run_points import run_in_a_row, run_inside, run_point, run_points, times_of
-from simulator.engine.plan.plan import Plan, plan_job
-from simulator.engine.plan.setup import seat_jobs
-from simulator.engine.plan.work.work import prepare_work
+from simulator.engine.plan.plan import Plan, plan_jobs
+from simulator.engine.plan.setup import Setup, seat_jobs
+from simulator.engine.plan.work.work import Work, prepare_work
 from simulator.engine.refusals import as_input_error
 from simulator.errors import InputError, unless_refused
 from simulator.models.curves import Floats
@@ -124,6 +124,14 @@ def simulate_scenario(scenario: Scenario, keep_iterations: bool = False) -> Simu
     return unless_refused(simulate_batch([scenario], keep_iterations)[0])
 
 
+class _Draft(Record):
+    """A scenario whose jobs have places on the network, its own first and then the others, each with its work."""
+
+    scenario: Scenario
+    jobs: list[tuple[Setup, Work]]
+    recorded: RecordedInputs
+
+
 _FEW_DRAWS = 2**14
 """Iterations of a scenario times its workers that are simulated together with those of others."""
 S = TypeVar("S")
@@ -146,11 +154,13 @@ def simulate_batch(
 ) -> list[Simulated | InputError]:
     """Many scenarios in one evaluation; an error in the place of each that cannot be simulated, or is one already.
 
-    The same as `simulate_scenario` for each by itself. Iterations of the same form run together, so that hundreds of
-    scenarios at once are faster than a few. Without `terms`, the figures of most are their times alone, which is faster
-    again.
+    The same as `simulate_scenario` for each by itself. Exchanges that are sent alike are priced together, and
+    iterations of the same form run together, so that hundreds of scenarios at once are faster than a few. Without
+    `terms`, the figures of most are their times alone, which is faster again.
     """
-    begun = try_each(scenarios, lambda scenario: _begin(scenario, keep_iterations))
+    drafts = try_each(scenarios, _draft)
+    plans = iter(_finish([each for each in drafts if isinstance(each, _Draft)]))
+    begun = try_each(drafts, lambda draft: _begin(draft, next(plans), keep_iterations))
     left = [(each[0], draws) for each in begun if not isinstance(each, InputError) for draws in each[1]]
     points = [(made.plan, draws) for made, draws in left]
     ran: Sequence[Iteration | float] = run_points(points) if terms else times_of(points)
@@ -159,13 +169,27 @@ def simulate_batch(
     return try_each(begun, _checked)
 
 
-def _begin(scenario: Scenario, keep_iterations: bool) -> tuple[Simulated, list[Draws]]:
-    """A scenario with its iterations, but for those that are left, which run with those of other scenarios."""
+def _draft(scenario: Scenario) -> _Draft:
+    """The scenario up to the prices of its exchanges."""
     with as_input_error(f"scenario '{scenario.name}'"):
-        recorded, plan, others = _plan(scenario)
+        setup, *others = seat_jobs(job_setups(scenario))
+        recorded = NOTHING_RECORDED
+        if scenario.workload.gradients and scenario.cluster.workers > 1:
+            from simulator.prediction.recorded_inputs import recorded_inputs  # only where there is a trace to replay
+
+            recorded = recorded_inputs(scenario, setup)
+        setup = setup if recorded.selections is None else replace(setup, selections=recorded.selections)
+        return _Draft(scenario, [(job, prepare_work(job)) for job in (setup, *others)], recorded)
+
+
+def _begin(draft: _Draft, plans: Sequence[Plan] | InputError, keep_iterations: bool) -> tuple[Simulated, list[Draws]]:
+    """A scenario with its iterations, but for those that are left, which run with those of other scenarios."""
+    scenario, (own, *others) = draft.scenario, unless_refused(plans)
+    with as_input_error(f"scenario '{scenario.name}'"):
+        plan = with_loading(run_inside(own), scenario)
         consecutive = bool(others) or plan.remembers
         draws, figures = draw_differences(scenario, plan, consecutive), IterationFigures(plan.steps)
-        made = Simulated(scenario, plan, figures, recorded)
+        made = Simulated(scenario, plan, figures, draft.recorded)
         few = scenario.iterations * scenario.cluster.workers <= _FEW_DRAWS
         if (
             (few or isinstance(draws, list))
@@ -181,24 +205,26 @@ def _begin(scenario: Scenario, keep_iterations: bool) -> tuple[Simulated, list[D
         return made, []
 
 
-def _plan(scenario: Scenario) -> tuple[RecordedInputs, Plan, list[Plan]]:
-    """What the trace of a scenario gives, the plan with it, and the plans of other jobs."""
-    setup, *others = seat_jobs(job_setups(scenario))
-    recorded = NOTHING_RECORDED
-    if scenario.workload.gradients and scenario.cluster.workers > 1:
-        from simulator.prediction.recorded_inputs import recorded_inputs  # only where there is a trace to replay
-
-        recorded = recorded_inputs(scenario, setup)
-    setup = setup if recorded.selections is None else replace(setup, selections=recorded.selections)
-    own, *other_plans = [plan_job(job, prepare_work(job)) for job in (setup, *others)]
-    return recorded, with_loading(run_inside(own), scenario), other_plans
-
-
 def _checked(begun: tuple[Simulated, list[Draws]]) -> Simulated:
     """What was simulated. Raises InputError where it cannot be, because an asked-for fold is not valid."""
     made, _ = begun
     refuse_overfull_links(made.scenario, made.plan, float(made.figures.times.mean()))
     return made
+
+
+def _finish(drafts: Sequence[_Draft]) -> list[list[Plan] | InputError]:
+    """The plans of each scenario; where something is refused, halves are tried until it is alone."""
+    if not drafts:
+        return []
+    try:
+        with as_input_error(f"scenario '{drafts[0].scenario.name}'"):
+            plans = iter(plan_jobs([job for draft in drafts for job in draft.jobs]))
+            return [[next(plans) for _ in draft.jobs] for draft in drafts]
+    except InputError as error:
+        if len(drafts) == 1:
+            return [error]
+    half = len(drafts) // 2
+    return [*_finish(drafts[:half]), *_finish(drafts[half:])]
 
 
 def refuse_many_turns(plan: Plan, other_plans: Sequence[Plan], iterations: int) -> None:

@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.prices import price_steps
 from simulator.engine.rounds.fold import fold
-from simulator.engine.rounds.fold_validity import reason_against_fold
+from simulator.engine.rounds.fold_validity import reasons_against_fold
 from simulator.engine.rounds.network import follow_flows
 from simulator.fabrics.sites import expected_latest, stream_rate
 from simulator.fabrics.wide_area import WideArea
@@ -168,7 +168,7 @@ def test_the_fold_is_used_where_it_is_exact_and_equals_flows():
     wiring, layout = wide_area(1, 1, 1, 1).wire(Layout(4, 1)), Layout(4, 1)
     rounds = Ring().all_reduce(np.array([S]), layout)
     src, dst = (np.concatenate([getattr(item, end) for item in rounds]) for end in ("src", "dst"))
-    assert reason_against_fold(rounds, wiring, src, dst, wiring.route(src, dst)) == ""
+    assert reasons_against_fold(rounds, [wiring], src, dst, [wiring.route(src, dst)])[0] == ""
     folded, flowed = fold(rounds, wiring, np.zeros(4)).max(), follow_flows(rounds, wiring, np.zeros(4)).max()
     assert folded == pytest.approx(flowed, rel=1e-12) == pytest.approx(6 * (WAY + S / 4 / NIC))
     for narrow, said in (
@@ -176,7 +176,7 @@ def test_the_fold_is_used_where_it_is_exact_and_equals_flows():
         ({"latency": WAY, "window": 1e6}, "one message cannot fill its links over a to b"),
     ):
         wiring = wide_area(1, 1, 1, 1, between=narrow).wire(layout)
-        assert reason_against_fold(rounds, wiring, src, dst, wiring.route(src, dst)) == said
+        assert reasons_against_fold(rounds, [wiring], src, dst, [wiring.route(src, dst)])[0] == said
 
 
 def scenario(fabric, **values):

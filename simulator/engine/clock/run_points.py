@@ -21,7 +21,7 @@ from simulator.engine.clock.numbers import (
     number_tasks,
 )
 from simulator.engine.clock.terms import account, let_tell
-from simulator.engine.plan.plan import Inside, Plan, plan_job
+from simulator.engine.plan.plan import Inside, Plan, plan_jobs
 from simulator.engine.plan.prices import price_steps
 from simulator.engine.plan.setup import seat_jobs
 from simulator.engine.plan.work.work import prepare_work
@@ -184,7 +184,7 @@ def run_inside(plan: Plan) -> Plan:
     work, precision = prepare_work(inner), plan.setup.workload.precision
 
     def run() -> tuple[Plan, Iteration]:
-        own = plan_job(inner, work)
+        (own,) = plan_jobs([(inner, work)])
         return own, run_point(own)
 
     networks = inner.network, inner.sharding and inner.sharding.network

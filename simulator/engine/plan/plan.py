@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -12,14 +12,14 @@ import numpy as np
 from simulator.engine.plan.divided_model import price_divided
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.phases import Uses, count_traffic, ends_of, payload_bytes, phases_of, traffic_between
-from simulator.engine.plan.prices import Prices, price_again
+from simulator.engine.plan.prices import Lane, Prices, price_lanes
 from simulator.engine.plan.setup import Setup
 from simulator.engine.plan.work.kernels import Kernel
-from simulator.engine.plan.work.shared_work import AxisPart, AxisPrices, price_shared
+from simulator.engine.plan.work.shared_work import AxisPart, AxisPrices, price_shared, shared_lanes
 from simulator.engine.plan.work.work import Work
 from simulator.engine.rounds.disturbances import NO_DISTURBANCES
 from simulator.engine.rounds.equivalence_classes import Shape, Structure, structure
-from simulator.engine.rounds.fold_validity import reason_against_fold
+from simulator.engine.rounds.fold_validity import reasons_against_fold
 from simulator.models.curves import Floats
 from simulator.models.exchange import Messages, PushPull, Round
 from simulator.models.graph import Period, Task
@@ -131,7 +131,7 @@ def can_be_folded(exchanges: Sequence[Sequence[Stage]], network: NetworkSetup) -
             alike[found] = stage.rounds
     for rounds in alike.values():
         src, dst = ends_of(rounds)
-        if reason_against_fold(rounds, wiring, src, dst, wiring.route(src, dst)):
+        if any(reasons_against_fold(rounds, [wiring], src, dst, [wiring.route(src, dst)])):
             return False
     return True
 
@@ -250,27 +250,62 @@ class Plan(Record, dict=True):
         return list(known)
 
 
-def plan_job(setup: Setup, work: Work) -> Plan:
-    """The plan of a seated job.
+def plan_jobs(jobs: Sequence[tuple[Setup, Work]]) -> list[Plan]:
+    """The plans of seated jobs; exchanges that can be priced together are.
 
     Raises an expected-error where a topology does not have a primitive that the job needs.
     """
-    uses = work.uses if setup.network.seats is None else ()  # traffic counts that is of the job in question
-    stages, flowing = None, False
-    if setup.live:
-        prices, stages, flowing = _follow_exchanges(setup, work, uses)
-    else:
-        prices = price_again(work.steps, uses, setup.network)
+    lanes = list[Lane]()
+    for setup, work in jobs:
+        lanes += [] if setup.live else [Lane(work.steps, _counted(setup, work), setup.network)]
+        lanes += shared_lanes(setup, work.shared)
+    priced = iter(price_lanes(lanes))
+    return [
+        _live_plan(setup, work, priced) if setup.live else _plan(setup, work, next(priced), priced, flowing=False)
+        for setup, work in jobs
+    ]
+
+
+def _counted(setup: Setup, work: Work) -> Uses:
+    """The uses of steps whose traffic counts: those of the job in question."""
+    return work.uses if setup.network.seats is None else ()
+
+
+def _live_plan(setup: Setup, work: Work, priced: Iterator[Prices]) -> Plan:
+    """The plan of exchanges that the clock times; `priced`: as of `_plan`."""
+    network, alone = setup.network, setup.alone
+    stages = _make_stages(work, work.slots, partial(_stages_of_call, work, setup))
+    traffic, algorithms = count_traffic(work.steps, _counted(setup, work), network, shared=not alone)
+    nothing = np.zeros(len(work.steps))
+    prices = Prices(nothing, nothing, traffic, algorithms=algorithms)
+    flowing = setup.fidelity != "fold"
+    if flowing and alone and setup.fidelity == "auto" and setup.scheduler.streams == 1 and not setup.followed:
+        flowing = not can_be_folded([*stages[0], *stages[1]], network)
+    return _plan(setup, work, prices, priced, stages, flowing=flowing)
+
+
+def _plan(
+    setup: Setup,
+    work: Work,
+    prices: Prices,
+    priced: Iterator[Prices],
+    stages: Exchanges | None = None,
+    *,
+    flowing: bool,
+) -> Plan:
+    """The plan of exchanges with these prices, and the next of those `priced` of what GPUs share (`shared_lanes`)."""
     own = setup.workload.compute_slowdown
-    shared, parts = price_shared(setup, work.shared)
+    slowdown = setup.runtime.compute_slowdown if own is None else own
+    live = setup.live and setup.workers > 1
+    shared, parts = price_shared(setup, work.shared, priced)
     layers, joint, bubble = price_divided(setup.divided, work.buckets, work.passes.count)
     plan = Plan(
         setup,
         work,
         prices,
         stages,
-        slowdown=setup.runtime.compute_slowdown if own is None else own,
-        live=setup.live and setup.workers > 1,
+        slowdown,
+        live=live,
         flowing=flowing,
         axes=(*shared, *layers),
         axis_parts=(*parts, *joint),
@@ -278,15 +313,3 @@ def plan_job(setup: Setup, work: Work) -> Plan:
     )
     prices.traffic = prices.traffic.shared_by(plan.steps)
     return plan
-
-
-def _follow_exchanges(setup: Setup, work: Work, uses: Uses) -> tuple[Prices, Exchanges, bool]:
-    """What is known in advance of exchanges that the clock times, their stages, and whether they flow."""
-    network, alone = setup.network, setup.alone
-    stages = _make_stages(work, work.slots, partial(_stages_of_call, work, setup))
-    traffic, algorithms = count_traffic(work.steps, uses, network, shared=not alone)
-    nothing = np.zeros(len(work.steps))
-    flowing = setup.fidelity != "fold"
-    if flowing and alone and setup.fidelity == "auto" and setup.scheduler.streams == 1 and not setup.followed:
-        flowing = not can_be_folded([*stages[0], *stages[1]], network)
-    return Prices(nothing, nothing, traffic, algorithms=algorithms), stages, flowing

@@ -1,14 +1,17 @@
-"""Prices: seconds and traffic of every communication step; payloads that are sent alike are timed in one fold."""
+"""Prices: seconds and traffic of every communication step; many payloads, on many networks, are timed in one fold."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
+from pydantic import BaseModel
 
 from simulator.engine.plan.network_setup import NetworkSetup
-from simulator.engine.plan.payloads import Payloads, stack_rounds
+from simulator.engine.plan.payloads import Payloads, UnlikeRoutesError, stack_rounds
 from simulator.engine.plan.phases import (
     Algorithms,
     Uses,
@@ -23,7 +26,7 @@ from simulator.fabrics.collectives import MeasuredCollective
 from simulator.models.curves import Floats
 from simulator.models.exchange import PRIMITIVE, Communication, Ints, Messages, PushPull
 from simulator.models.limits import refuse_messages
-from simulator.models.small_cache import MOST, LatestResults
+from simulator.models.small_cache import LatestResults
 from simulator.models.wiring import Traffic
 from simulator.records import Struct, field, replace
 from simulator.topologies.base import Rounds
@@ -49,40 +52,90 @@ class Prices(Struct):
     reasons: dict[tuple[str, str], str] = field(default_factory=dict)
 
 
+class Lane(NamedTuple):
+    """What is priced on one network: communication steps, and `uses`, which say how often each occurs."""
+
+    steps: Sequence[Communication]
+    uses: Uses
+    network: NetworkSetup
+
+
 def price_steps(steps: Sequence[Communication], uses: Uses, network: NetworkSetup) -> Prices:
-    """Price steps that follow each other, every worker being ready at time 0, on an idle network.
+    """Price each of `steps`, which occur as often as `uses` say, on an idle network."""
+    return price_lanes([Lane(steps, uses, network)])[0]
 
-    Each occurs as often as `uses` say. Payloads with the same senders and receivers are timed together.
+
+def price_lanes(lanes: Sequence[Lane]) -> list[Prices]:
+    """Price steps that follow each other, every worker being ready at time 0; each lane as if it were alone.
+
+    Payloads with the same senders and receivers are timed together, on all networks that differ only in numbers.
     """
-    return _StepPrices(steps, uses, network).prices()
+    jobs, of_lane = dict[object, _StepPrices](), list[tuple[_StepPrices, int]]()
+    shapes, exchanges = dict[int, object](), dict[tuple[int, int], object]()
+    for steps, uses, network in lanes:
+        if id(network) not in shapes:
+            shapes[id(network)] = _shape_of_network(network)
+        same = id(steps), id(uses)
+        if same not in exchanges:  # other kernels or times leave the exchanges as they are
+            exchanges[same] = (tuple(steps), tuple(uses)) if len(lanes) > 1 else same
+        key = (exchanges[same], shapes[id(network)])
+        if key not in jobs:
+            jobs[key] = _StepPrices(steps, uses, network)
+        of_lane.append((jobs[key], jobs[key].add(network)))
+    try:
+        for job in jobs.values():
+            for item in job.payloads:
+                item.time()
+    except UnlikeRoutesError:
+        return [made for lane in lanes for made in price_lanes([lane])]
+    return [job.prices(number) for job, number in of_lane]
 
 
-_priced: LatestResults[tuple[Prices, NetworkSetup]] = LatestResults(16, lambda it: len(it[1].wiring.capacity) <= MOST)
-"""The latest prices, which scenarios with other kernels or times share, and their networks, which keep their place."""
+_shapes: LatestResults[object] = LatestResults(256)
+"""Shapes of fabrics, by their fingerprints."""
 
 
-def price_again(steps: Sequence[Communication], uses: Uses, network: NetworkSetup) -> Prices:
-    """Prices as of `price_steps`, remembered; whoever has them may change them."""
-    key = id(network), tuple(steps), tuple(uses)
-    return replace(_priced.get(key, lambda: (price_steps(steps, uses, network), network))[0])
+def _shape_of_network(network: NetworkSetup) -> object:
+    """Equal for networks that differ only in numbers: then messages, routes and traffic are the same.
+
+    Networks are by themselves where a choice depends on their numbers.
+    """
+    if network.topology.by_machine or network.fabric.measured or network.wiring.burst is not None:
+        return id(network)
+    wiring = network.wiring
+    shape = _shapes.get(network.fabric.fingerprint, lambda: _shape_of(network.fabric))
+    parts = (network.topology.fingerprint, shape, wiring.layout, wiring.node.tobytes())
+    return (*parts, network.fidelity, network.disturbances is NO_DISTURBANCES, wiring.burst is None, wiring.names[-1:])
+
+
+def _shape_of(value: Any) -> object:
+    """A value without its floats."""
+    if isinstance(value, BaseModel):
+        return type(value), *(_shape_of(value.__dict__[name]) for name in type(value).model_fields)
+    if isinstance(value, Mapping):
+        return tuple((name, _shape_of(item)) for name, item in value.items())
+    if isinstance(value, tuple | list):
+        return tuple(_shape_of(item) for item in value)
+    return float if isinstance(value, float) else value
 
 
 class _StepPrices:
-    """Steps on a network, with their payloads; `times`: how often each occurs."""
+    """Steps with their payloads, traffic and algorithms, which are the same on all networks of one shape."""
 
     def __init__(self, steps: Sequence[Communication], uses: Uses, network: NetworkSetup) -> None:
         self.steps, self.network = steps, network
+        self.networks, self.numbers = list[NetworkSetup](), dict[int, int]()
         self.times = np.bincount([place for _, place in uses], minlength=len(steps)).astype(float)
         self.payloads: list[Payloads] = []
-        self.priced = Prices(np.zeros(len(steps)), np.zeros(len(steps)), no_traffic(network.wiring))
+        self.common = Prices(np.zeros(len(steps)), np.zeros(len(steps)), no_traffic(network.wiring))
         groups: dict[type, list[int]] = defaultdict(list)
         for place, step in enumerate(steps):
             if isinstance(step, PushPull):
                 phases = phases_of(step, 0, network)
-                self.priced.algorithms[phases.algorithm] += int(self.times[place])
+                self.common.algorithms[phases.algorithm] += int(self.times[place])
                 self.payloads += [self._count(np.array([place]), phase) for phase in phases if phase]
             elif isinstance(step, Messages):
-                self.priced.algorithms["messages", step.label] += int(self.times[place])
+                self.common.algorithms["messages", step.label] += int(self.times[place])
             else:
                 groups[type(step)].append(place)
         for alike, rounds in _stack_messages(steps, network):
@@ -90,33 +143,45 @@ class _StepPrices:
         for places in groups.values():
             self._add_collectives(np.array(places))
 
-    def prices(self) -> Prices:
-        """The prices, with the times of all payloads."""
-        made = self.priced
+    def add(self, network: NetworkSetup) -> int:
+        """Price the steps on one more network; its number."""
+        number = self.numbers.setdefault(id(network), len(self.networks))
+        self.networks += [network] if number == len(self.networks) else []
+        return number
+
+    @cached_property
+    def seconds(self) -> Floats:
+        """Seconds of all steps on all networks, once all payloads have been timed."""
+        made = np.tile(self.common.seconds, (len(self.networks), 1))
         for item in self.payloads:
-            if len(item.timed):
-                seconds, reason, flowed = item.time()
-                made.seconds[item.places[item.timed]] += seconds
-                made.obstacles += [reason] if reason else []
-                made.flowed += len(item.timed) * flowed
-                made.folded += len(item.timed) * (not flowed)
+            made[:, item.places] += item.seconds
+        return made
+
+    def prices(self, number: int) -> Prices:
+        """The prices on a network, once all payloads have been timed."""
+        made = replace(self.common, seconds=self.seconds[number], obstacles=[])
+        for item in self.payloads:
+            reason, flowed = item.found[number] if item.found else ("", False)
+            made.obstacles += [reason] if reason else []
+            made.flowed += len(item.timed) * flowed
+            made.folded += len(item.timed) * (not flowed)
         return made
 
     def _add_collectives(self, places: Ints) -> None:
         """Payloads of one primitive: by the measured curve where it covers them, elsewhere by the link law."""
-        network, fabric, layout, priced = self.network, self.network.fabric, self.network.wiring.layout, self.priced
+        network, fabric, layout, common = self.network, self.network.fabric, self.network.wiring.layout, self.common
         members = [self.steps[place] for place in places.tolist()]
         primitive, covered = PRIMITIVE[type(members[0])], np.zeros(len(members), dtype=bool)
         measured = fabric.measured_curve(primitive, network.topology.kind, layout)
         if measured is not None and network.disturbances is NO_DISTURBANCES and network.healthy:
             nbytes = payload_bytes(members, layout)[1]
             covered = measured.curve.covers(nbytes)
-            priced.seconds[places[covered]] = measured.curve.time(nbytes[covered])
-            priced.curves[measured.id] = (measured, bool(covered.all()))
+            common.seconds[places[covered]] = measured.curve.time(nbytes[covered])
+            common.curves[measured.id] = (measured, bool(covered.all()))
         for choice, some, total, rounds in carry_collectives(members, network):
-            priced.algorithms[primitive, choice.label] += int(self.times[places[some]].sum())
+            common.algorithms[primitive, choice.label] += int(self.times[places[some]].sum())
             if choice.reason:
-                priced.reasons[primitive, choice.label] = choice.reason
+                common.reasons[primitive, choice.label] = choice.reason
             if not rounds:
                 continue
             made = self._count(places[some], rounds)
@@ -125,7 +190,7 @@ class _StepPrices:
                 None if each is None else each[some] for each in (choice.efficiency, choice.start_up, choice.beside)
             )
             if made.start_up is not None:
-                priced.start_up[made.places] = made.start_up
+                common.start_up[made.places] = made.start_up
             self.payloads.append(made)
 
     def _count(self, places: Ints, rounds: Rounds) -> Payloads:
@@ -133,8 +198,8 @@ class _StepPrices:
         refuse_messages(
             sum(map(len, [item.src for item in rounds] + [item.src for item in self.payloads])), priced=True
         )
-        src, dst, route = add_traffic(self.priced.traffic, rounds, self.network.wiring, self.times[places])
-        return Payloads(self.network, places, rounds, src, dst, route, np.arange(len(places)))
+        src, dst, route = add_traffic(self.common.traffic, rounds, self.network.wiring, self.times[places])
+        return Payloads(places, rounds, src, dst, route, np.arange(len(places)), self.networks)
 
 
 def _stack_messages(steps: Sequence[Communication], network: NetworkSetup) -> list[tuple[list[int], Rounds]]:

@@ -16,7 +16,7 @@ from simulator.records import Record, Struct, replace
 
 
 class Legs(Record):
-    """A round, and what its m messages cross: their first and last links, and the numbers of these, (m, 1).
+    """A round, and what its m messages cross: their first and last links, and numbers of n wirings, (m, n).
 
     `nbytes` (b, m), as in `Round`. `leaving` and `arriving`: bytes/s of the first and of the last link.
     """
@@ -31,11 +31,13 @@ class Legs(Record):
     leaving: Floats
     arriving: Floats
 
-    def of(self, rows: Ints) -> Legs:
-        """These messages for payloads `rows`."""
+    def columns(self, rows: Ints, wires: Ints) -> Legs:
+        """These messages with columns of times for payloads `rows` on wirings `wires`, (c,) each."""
         # What is the same for all messages stays one number.
         nbytes = self.nbytes[:, :1] if self.nbytes.strides[1] == 0 else self.nbytes
-        return replace(self, nbytes=nbytes[rows])
+        numbers = (each.take(wires, axis=1) for each in (self.latency, self.leaving, self.arriving))
+        ends = self.src, self.dst, nbytes[rows], self.repeat, self.first, self.last
+        return Legs(*ends, *numbers)
 
 
 def reduce_to_one_node(layout: Layout, links: int, rounds: Sequence[Legs]) -> tuple[list[Legs], int] | None:
@@ -151,7 +153,7 @@ def fold(
         free = np.concatenate([free, free - (burst / wiring.capacity)[:, None]])
     src, dst = (np.concatenate([getattr(item, end) for item in rounds]) for end in ("src", "dst"))
     route = wiring.route(src, dst)
-    for legs in split_into_legs(rounds, route, wiring.capacity):
+    for legs in split_into_legs(rounds, route, route.latency[:, None], wiring.capacity[:, None]):
         routed = _with_times(legs, factor, overhead)
         if burst is not None:
             held = np.minimum(burst[legs.first], burst[legs.last])[:, None]
@@ -162,36 +164,48 @@ def fold(
     return have.T
 
 
-def fold_whole(rounds: Sequence[Round], wiring: Wiring, route: Route, rows: Ints, factor: Floats | None) -> Floats:
+def fold_lanes(
+    rounds: Sequence[Round],
+    layout: Layout,
+    route: Route,
+    latency: Floats,
+    capacity: Floats,
+    *,
+    rows: Ints,
+    wires: Ints,
+    factor: Floats | None = None,
+) -> Floats:
     """When the last place has finished its part of `rounds`, (C,), if all links and places are free from 0 on.
 
-    Payloads `rows` are folded together. `route` is that of all rounds, in order; `factor` (C,) as in `fold`. Where
-    every node does the same, one node is followed. Links have no token buckets.
+    Many payloads on many wirings that differ only in numbers are folded together: column c is payload `rows[c]` on
+    wiring `wires[c]`. `route` is that of all rounds, in order (M messages), `latency` (M, n) and `capacity` (L, n) are
+    those of n wirings; `factor` (C,) as in `fold`. Where every node does the same, one node is followed. Links have no
+    token buckets.
     """
-    layout, places, count = wiring.layout, wiring.layout.places, len(wiring.capacity)
-    legs = split_into_legs(rounds, route, wiring.capacity)
+    places, count = layout.places, len(capacity)
+    legs = split_into_legs(rounds, route, latency, capacity)
     alone = reduce_to_one_node(layout, count, legs)
     if alone is not None:
         (legs, count), places = alone, layout.gpus_per_node
     have, free = np.zeros((places, len(rows))), np.zeros((count, len(rows)))
     for item in legs:
-        _carry_out(_with_times(item.of(rows), factor), have, free, layout)
+        _carry_out(_with_times(item.columns(rows, wires), factor), have, free, layout)
     last: Floats = have.max(axis=0)
     return last
 
 
-def split_into_legs(rounds: Sequence[Round], route: Route, capacity: Floats) -> list[Legs]:
-    """The rounds with the part of `route` that is theirs, and the bytes/s (L,) of their links."""
+def split_into_legs(rounds: Sequence[Round], route: Route, latency: Floats, capacity: Floats) -> list[Legs]:
+    """The rounds with the part of `route` that is theirs, `latency` (M, n), and `capacity` (L, n) of their links."""
     made, bounds = [], pairwise(accumulate((len(item.src) for item in rounds), initial=0))
     for item, (low, high) in zip(rounds, bounds, strict=True):
-        first, last, latency = route.first[low:high], route.last[low:high], route.latency[low:high, None]
-        rates = capacity[first, None], capacity[last, None]
-        made.append(Legs(item.src, item.dst, item.nbytes, item.repeat, first, last, latency, *rates))
+        first, last = route.first[low:high], route.last[low:high]
+        rates = capacity.take(first, axis=0), capacity.take(last, axis=0)
+        made.append(Legs(item.src, item.dst, item.nbytes, item.repeat, first, last, latency[low:high], *rates))
     return made
 
 
 def _with_times(legs: Legs, factor: Floats | None = None, overhead: float = 0.0) -> _Routed:
-    """A round with its times."""
+    """A round with its times; the numbers of its links are one column, or one of each payload."""
     nbytes = legs.nbytes.T if factor is None else legs.nbytes.T * factor
     in_time = slower = out_time = nbytes / legs.leaving + overhead
     if (legs.leaving != legs.arriving).any():

@@ -15,18 +15,36 @@ _SAME = 1e-9
 _ROUNDING = 1e-12
 
 
-def reason_against_fold(rounds: Sequence[Round], wiring: Wiring, src: Ints, dst: Ints, route: Route) -> str:
-    """Why `fold` would not be exact for these rounds on a wiring, alone on the network and started together; empty
-    where it is exact.
+def reasons_against_fold(
+    rounds: Sequence[Round], wirings: Sequence[Wiring], src: Ints, dst: Ints, routes: Sequence[Route]
+) -> list[str]:
+    """Why `fold` would not be exact for these rounds on each of several wirings that differ only in numbers, alone on
+    the network and started together; empty where it is exact.
 
-    `src` and `dst` are those of all rounds (at least one), in order, and so is their route. The fold is exact if every
-    link serves one place over one start-up, or places that are alike and therefore have the same times, if no link in
-    the middle of a route carries less than the messages that may cross it at the same time, and if every message may
-    fill its links.
+    `src` and `dst` are those of all rounds (at least one), in order, and so is the route on each of the wirings. The
+    fold is exact if every link serves one place over one start-up, or places that are alike and therefore have the same
+    times, if no link in the middle of a route carries less than the messages that may cross it at the same time, and if
+    every message may fill its links.
     """
+    apart, known, made = messages_share_no_link(rounds, src, dst, routes[0]), dict[object, str](), list[str]()
+    for wiring, route in zip(wirings, routes, strict=True):
+        key: object = id(wiring)
+        if apart:  # then only some numbers of a wiring matter, in proportion to each other
+            one = bool((route.latency == route.latency[0]).all())
+            narrow = None if route.middle is None else (wiring.capacity / wiring.capacity[0]).tobytes()
+            burst = None if wiring.burst is None else (wiring.burst.tobytes(), wiring.capacity.tobytes())
+            ceiling = None if wiring.ceiling is None else (wiring.ceiling / wiring.capacity).tobytes()
+            key = (wiring.incast is None, burst, ceiling, narrow, None if one else route.latency.tobytes())
+        if key not in known:
+            known[key] = _reason_on(wiring, rounds, src, route, apart=apart)
+        made.append(known[key])
+    return made
+
+
+def _reason_on(wiring: Wiring, rounds: Sequence[Round], src: Ints, route: Route, *, apart: bool) -> str:
+    """The reason on one wiring; `apart`: no two messages share a link at once."""
     if senders_share_nic(wiring, src, route):
         return "several senders meet at one NIC, whose bandwidth depends on their number"
-    apart = messages_share_no_link(rounds, src, dst, route)
     if not apart and (reason := _find_meeting_messages(rounds, wiring, route)):
         return reason
     if not _one_to_one(route.last, route.latency):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from simulator.engine.plan.work.kernels import KernelUse
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.kernels import HOST_KERNELS, KERNELS, widths_of
 from simulator.models.curves import Curve
+from simulator.models.precision import Precision
+from simulator.models.small_cache import ResultsOfObjects
 from simulator.models.widths import curve_width, mape_of_width
 from simulator.prediction.doubts.doubt import FACTORS, LEVELS, Change, Doubt, Measurement, Said, Sentence
 from simulator.prediction.doubts.sentences import Reader
@@ -30,27 +32,20 @@ _ESTIMATES = {
 }
 
 
-def doubt_kernels(made: Simulated) -> Iterator[Doubt]:
+def doubt_kernels(made: Simulated) -> tuple[Doubt, ...]:
     """Doubts about every kernel that the iteration uses on its GPU. Those of an ideal GPU take no time.
 
     Kernels that nobody timed on the GPU may all be wrong the same way: what they are estimated from is the same.
     """
-    gpu, precision = made.scenario.cluster.gpu, made.scenario.workload.precision
+    scenario, used = made.scenario, made.plan.work.kernels
+    gpu, precision, residual = scenario.cluster.gpu, scenario.workload.precision, scenario.sparsifier.has_residual
     if gpu.ideal:
-        return
-    widths = widths_of(precision, made.scenario.sparsifier.has_residual)
-    how = f"scaled by the bytes that they move in {precision.described()}"
-    scaled = Sentence(before=f"measured in fp32 on {gpu.name}, and {how}: ", place=_PLACE)
-    for kernel, use in sorted(made.plan.work.kernels.items()):
-        if kernel in HOST_KERNELS:
-            continue
-        as_measured, curve = widths.share(kernel) == 1, gpu.curve(kernel)
-        what = f"kernel {kernel}" + ("" if as_measured else _SCALED)
-        if gpu.level(kernel) != "measured" or curve is None:
-            yield _not_timed(gpu, kernel, what, use)
-            continue
-        said = () if as_measured else (Said(scaled, kernel, weight=use.seconds, seconds=use.seconds),)
-        yield from _timed(gpu, curve, kernel, use, said)
+        return ()
+    parts = (gpu, used, precision)
+    return _made.get(parts, lambda: tuple(_doubts(gpu, used, precision, residual)), residual)
+
+
+_made: ResultsOfObjects[tuple[Doubt, ...]] = ResultsOfObjects(64)
 
 
 def remark_on_kernels(reader: Reader) -> Iterator[Sentence]:
@@ -66,6 +61,22 @@ def remark_on_kernels(reader: Reader) -> Iterator[Sentence]:
 def _is_unknown(gpu: Gpu, kernel: str) -> bool:
     described = gpu.hardware.bandwidth is not None or gpu.hardware.reached is not None
     return not described and kernel not in HOST_KERNELS and gpu.curve(kernel) is None
+
+
+def _doubts(gpu: Gpu, used: Mapping[str, KernelUse], precision: Precision, residual: bool) -> Iterator[Doubt]:
+    """The doubts about a GPU's kernels in a precision, with a residual or without."""
+    widths, how = widths_of(precision, residual), f"scaled by the bytes that they move in {precision.described()}"
+    scaled = Sentence(before=f"measured in fp32 on {gpu.name}, and {how}: ", place=_PLACE)
+    for kernel, use in sorted(used.items()):
+        if kernel in HOST_KERNELS:
+            continue
+        as_measured, curve = widths.share(kernel) == 1, gpu.curve(kernel)
+        what = f"kernel {kernel}" + ("" if as_measured else _SCALED)
+        if gpu.level(kernel) != "measured" or curve is None:
+            yield _not_timed(gpu, kernel, what, use)
+            continue
+        said = () if as_measured else (Said(scaled, kernel, weight=use.seconds, seconds=use.seconds),)
+        yield from _timed(gpu, curve, kernel, use, said)
 
 
 def _timed(gpu: Gpu, curve: Curve, kernel: str, use: KernelUse, scaled: tuple[Said, ...]) -> Iterator[Doubt]:
@@ -144,8 +155,15 @@ def _scaled(kernel: str, width: float) -> Change:
 
     def change(scenario: Scenario, end: float) -> Scenario:
         gpu = scenario.cluster.gpu
-        curve = gpu.curve(kernel) or gpu.estimate(kernel).curve.model_copy(update={"derived": True})
-        kernels = {**gpu.kernels, kernel: scale_curve(curve, width**end)}
-        return with_value(scenario, "cluster.gpu.kernels", kernels)
+        made = _changed.get((gpu,), lambda: _with_scaled(gpu, kernel, width**end), kernel, width**end)
+        return with_value(scenario, "cluster.gpu", made)
 
     return change
+
+
+_changed: ResultsOfObjects[Gpu] = ResultsOfObjects(64)
+
+
+def _with_scaled(gpu: Gpu, kernel: str, factor: float) -> Gpu:
+    curve = gpu.curve(kernel) or gpu.estimate(kernel).curve.model_copy(update={"derived": True})
+    return with_value(gpu, "kernels", {**gpu.kernels, kernel: scale_curve(curve, factor)})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
-from operator import itemgetter
 from typing import Any
 
 from simulator.errors import unless_refused
@@ -17,7 +16,6 @@ from simulator.prediction.iterations_to_target import IterationsOf
 from simulator.progress import Watch
 from simulator.records import Record, replace
 from simulator.reporting.answers.advised import AgainstOffered, Unmeasured
-from simulator.scenario.changes import without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.candidates import Candidate
 from simulator.studies.advice.search import DENSE, TO_TARGET, Combination, Key, SearchResult, best_of_each, timed
@@ -105,12 +103,14 @@ def ranking(
     """
     best = {(item.row.method, item.status): item for item in reversed(found.outcomes)}
     listed = {item.candidate for item in (*found.outcomes[:LISTED], *best.values())} | {Candidate()}
-    shown = [item for item in found.outcomes if item.candidate in listed]
-    if without_randomness(scenario) is not scenario and not watch.interrupted:
-        random = map_in_processes(partial(timed, scenario), [item.candidate for item in shown], processes)
-        shown = [made for _, made in sorted(random, key=itemgetter(0)) if not isinstance(made, str)]
+    shown: dict[Candidate, Combination | str] = {it.candidate: it for it in found.outcomes if it.candidate in listed}
+    noisy = {name for name, curve in scenario.cluster.gpu.kernels.items() if curve.spread}
+    varies = scenario.cluster.stragglers.jitter > 0 or bool(scenario.cluster.other_gpus)
+    again = [it.candidate for it in found.outcomes if it.candidate in listed and (varies or noisy & it.kernels)]
+    again = [] if watch.interrupted else again
+    shown |= {again[at]: it for at, it in map_in_processes(partial(timed, scenario), again, processes)}
     made: list[Combination] = []
-    for item in shown:
+    for item in (it for it in shown.values() if not isinstance(it, str)):
         # What rounding costs in iterations is known of the scenario's own schedule at the most.
         iterations = None if targets is None or item.rounded else targets.of(item.candidate.of(scenario))
         row = item.row

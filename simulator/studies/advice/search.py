@@ -48,7 +48,7 @@ class Combination(Struct):
 
     `spread`: that of its time, to first order; `exact`: where its responses were simulated. `iterations`: how many it
     needs to the target; None where that is not known. `calls`: how many it makes in an iteration. `heavy`: its messages
-    share links, which takes long to simulate; `live`: so do its exchanges.
+    share links, which takes long to simulate; `live`: so do its exchanges. `kernels`: those that it uses.
     """
 
     candidate: Candidate
@@ -58,6 +58,7 @@ class Combination(Struct):
     calls: float
     heavy: bool
     live: bool
+    kernels: frozenset[str]
     iterations: Iterations | None = None
     exact: Spread | None = None
 
@@ -355,6 +356,7 @@ def _outcome(candidate: Candidate, prediction: Prediction, topology: str) -> Com
         calls=calls if plan.steps == 1 else calls / plan.steps,
         heavy=plan.prices.flowed > 0,
         live=plan.live,
+        kernels=frozenset(plan.work.kernels),
     )
 
 

@@ -11,7 +11,7 @@ from examples import example, pairs, switch
 from simulator.engine.rounds.disturbances import Disturbances, LinkChange
 from simulator.engine.rounds.equivalence_classes import classify, structure
 from simulator.engine.rounds.fold import fold
-from simulator.engine.rounds.fold_validity import reason_against_fold
+from simulator.engine.rounds.fold_validity import reasons_against_fold
 from simulator.engine.rounds.link_sharing import MaxMinRates
 from simulator.engine.rounds.network import Network, Stalled, TooManyMessages, follow_flows
 from simulator.fabrics.base import Fabric
@@ -34,7 +34,7 @@ PAYLOAD = {"size": sizes, **dict.fromkeys(("wire", "local"), st.tuples(bandwidth
 def why_not(rounds, wiring):
     """Why the fold would not be exact."""
     src, dst = (np.concatenate([getattr(item, end) for item in rounds]) for end in ("src", "dst"))
-    return reason_against_fold(rounds, wiring, src, dst, wiring.route(src, dst))
+    return reasons_against_fold(rounds, [wiring], src, dst, [wiring.route(src, dst)])[0]
 
 
 def message(src, dst, nbytes):

@@ -13,7 +13,7 @@ from examples import example, pairs, switch
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.phases import count_traffic, traffic_between, traffic_of
 from simulator.engine.plan.prices import price_steps
-from simulator.engine.rounds.fold import fold, fold_whole, reduce_to_one_node, split_into_legs
+from simulator.engine.rounds.fold import fold, fold_lanes, reduce_to_one_node, split_into_legs
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.models.exchange import AllGather, AllReduce, Broadcast, Layout, PushPull, ReduceScatter, Round
 from simulator.records import replace
@@ -284,7 +284,7 @@ def legs_on(wiring, rounds, links=None):
     route = wiring.route(*(np.concatenate([getattr(item, end) for item in rounds]) for end in ("src", "dst")))
     if links is not None:
         route = route._replace(last=links)
-    return split_into_legs(rounds, route, wiring.capacity)
+    return split_into_legs(rounds, route, route.latency[:, None], wiring.capacity[:, None])
 
 
 @pytest.mark.parametrize("layout", [(8, 1), (4, 2), (2, 4)])
@@ -327,7 +327,7 @@ def test_no_node_stands_for_nodes_that_differ():
     st.lists(nbytes, min_size=1, max_size=3),
 )
 @fewer
-def test_many_payloads_are_folded_as_each_by_itself(kind, primitive, layout, numbers, sizes):
+def test_many_payloads_on_many_networks_are_folded_as_each_by_itself(kind, primitive, layout, numbers, sizes):
     """To the last bit, whatever is folded together with it."""
     layout = Layout(*layout)
     try:
@@ -337,15 +337,25 @@ def test_many_payloads_are_folded_as_each_by_itself(kind, primitive, layout, num
     if not rounds:
         return
     stacked = [replace(item, nbytes=np.array(sizes)[:, None] * item.nbytes) for item in rounds]
+    wirings = [SingleSwitch(bandwidth=b, latency=a).wire(layout) for b, a in numbers]
     ends = [np.concatenate([getattr(item, end) for item in rounds]) for end in ("src", "dst")]
-    rows, factors = np.arange(len(sizes)), np.linspace(1.0, 1.5, len(sizes))
-    for bandwidth, latency in numbers:
-        wiring = SingleSwitch(bandwidth=bandwidth, latency=latency).wire(layout)
-        together = fold_whole(stacked, wiring, wiring.route(*ends), rows, factors)
-        for row in rows:
-            one = [replace(item, nbytes=item.nbytes[row : row + 1]) for item in stacked]
-            alone = fold(one, wiring, np.zeros(layout.places), factor=factors[row : row + 1])
-            assert together[row] == alone.max()
+    routes = [wiring.route(*ends) for wiring in wirings]
+    rows, wires = (each.ravel() for each in np.indices((len(sizes), len(wirings))))
+    factors = np.linspace(1.0, 1.5, len(rows))
+    together = fold_lanes(
+        stacked,
+        layout,
+        route=routes[0],
+        latency=np.stack([route.latency for route in routes], axis=1),
+        capacity=np.stack([wiring.capacity for wiring in wirings], axis=1),
+        rows=rows,
+        wires=wires,
+        factor=factors,
+    )
+    for column, (row, wire) in enumerate(zip(rows, wires, strict=True)):
+        one = [replace(item, nbytes=item.nbytes[row : row + 1]) for item in stacked]
+        factor = factors[column : column + 1]
+        assert together[column] == fold(one, wirings[wire], np.zeros(layout.places), factor=factor).max()
 
 
 @pytest.mark.parametrize("slow", ["node 0 NIC out", "node 1 NIC in"])

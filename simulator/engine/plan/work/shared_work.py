@@ -9,7 +9,7 @@ import numpy as np
 
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.phases import Uses
-from simulator.engine.plan.prices import Prices, price_again
+from simulator.engine.plan.prices import Lane, Prices
 from simulator.engine.plan.setup import ExpertShards, Setup, Sharding
 from simulator.engine.plan.work.kernels import KernelPrices
 from simulator.hardware.kernels import KERNEL_TRAFFIC
@@ -202,14 +202,29 @@ def add_up(axes: Sequence[AxisPrices], values: Iterable[Floats]) -> dict[str, Fl
     return made
 
 
-def price_shared(setup: Setup, work: SharedWork | None) -> tuple[list[AxisPrices], list[AxisPart]]:
-    """The collectives of a sharded model, and of experts that fewer share; and all of their parts."""
-    axes, made = list[AxisPrices](), list[AxisPart]()
+def _steps_of(parts: Sequence[AxisPart]) -> tuple[Communication, ...]:
+    return tuple(step for part in parts for step in part.steps)
+
+
+def _groups_of(setup: Setup, work: SharedWork | None) -> list[tuple[tuple[AxisPart, ...], Sharding | ExpertShards]]:
+    """The groups of GPUs that share a model, with the parts of their collectives; none of a job that is not sharded."""
     sharding = setup.sharding
-    groups = [each for each in (sharding, sharding.experts) if each] if sharding else []
-    for parts, group in zip(work.groups if work else (), groups, strict=True):
-        steps = tuple(step for part in parts for step in part.steps)
-        prices, own, calls, first = price_again(steps, (), group.network), list[AxisPart](), dict[str, Calls](), 0
+    groups = (sharding, sharding.experts) if sharding else ()
+    return [(parts, group) for parts, group in zip(work.groups if work else (), groups, strict=False) if group]
+
+
+def shared_lanes(setup: Setup, work: SharedWork | None) -> list[Lane]:
+    """What `price_shared` needs the prices of: the collectives of a sharded model, and of experts that fewer share."""
+    return [Lane(_steps_of(parts), (), group.network) for parts, group in _groups_of(setup, work)]
+
+
+def price_shared(
+    setup: Setup, work: SharedWork | None, priced: Iterator[Prices]
+) -> tuple[list[AxisPrices], list[AxisPart]]:
+    """The collectives of a sharded model with the next of the prices, and all of their parts."""
+    axes, made = list[AxisPrices](), list[AxisPart]()
+    for parts, group in _groups_of(setup, work):
+        steps, prices, own, calls, first = _steps_of(parts), next(priced), list[AxisPart](), dict[str, Calls](), 0
         # Units need not have experts.
         carries = np.array([bytes_of_step(step, 1)[0] > 0 for step in steps])
         called = setup.runtime.negotiation if group.size > 1 else 0.0
@@ -222,7 +237,7 @@ def price_shared(setup: Setup, work: SharedWork | None) -> tuple[list[AxisPrices
             else:
                 own.append(part)
         axes.append(AxisPrices(SHARD, group.network, steps, prices, calls))
-        made += _in_chunks(own, sharding.reduce_wire if sharding else None)
+        made += _in_chunks(own, setup.sharding.reduce_wire if setup.sharding else None)
     return axes, made
 
 
