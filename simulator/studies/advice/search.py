@@ -58,7 +58,7 @@ class Combination(Struct):
     calls: float
     heavy: bool
     live: bool
-    kernels: frozenset[str]
+    kernels: frozenset[str] = frozenset()
     iterations: Iterations | None = None
     exact: Spread | None = None
 

@@ -107,7 +107,8 @@ ORDER = "[{worker: 0, buckets: [0]}]"
 
 
 def test_where_no_dense_run_can_be_made_only_an_explicit_wish_is_an_error(monkeypatch):
-    monkeypatch.setattr("simulator.prediction.run.simulate_scenario", None)  # what was refused is not run once more
+    for module in ("prediction.run", "studies.compare.opponent"):  # what was refused is not run once more
+        monkeypatch.setattr(f"simulator.{module}.run", None)
     asked = load("quickstart", (*("scheduler=wfbp", f"collective_order={ORDER}"), "versus=best_dense"))
     with pytest.raises(InputError):
         choose_opponent(asked)
