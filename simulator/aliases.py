@@ -58,7 +58,11 @@ FILES: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(("rtx_2080_ti", "2080ti"), "rtx2080ti"),
         **{name: f"rtx{model}" for model in ("3080", "3090", "4090") for name in (f"rtx_{model}", model)},
     },
-    "runtimes": {"ddp": "pytorch-ddp", "fsdp": "pytorch-fsdp", "fsdp2": "pytorch-fsdp", "horovod": "horovod-0.19"},
+    "runtimes": {
+        **dict.fromkeys(("ddp", "pytorch", "megatron", "megatron_lm", "nemo"), "pytorch-ddp"),
+        **dict.fromkeys(("fsdp", "fsdp2", "torchtitan", "deepspeed", "llm_foundry"), "pytorch-fsdp"),
+        "horovod": "horovod-0.19",
+    },
 }
 """By folder of configs, what files are called elsewhere."""
 

@@ -182,11 +182,16 @@ def build(base: type[AnyComponent], value: Any, context: Any = None) -> AnyCompo
         refused = describe_not_modelled(kind)
         if refused is not None:
             raise expected("", *refused)
-        if keys := explain(kind):
-            raise expected(f"a kind of {base.family}", kind, keys)
-        hints = [*map(str, broken_plugins()), suggest_nearest(kind, discover(base))]
-        raise expected(f"a kind of {base.family}", kind, "; ".join(hints))
+        raise expected(f"a kind of {base.family}", kind, explain_unknown_kind(base, kind))
     return cast(AnyComponent, member.model_validate(rest, context=context))
+
+
+def explain_unknown_kind(base: type[Component], kind: str) -> str:
+    """What to write for a kind that a family does not have: the keys that are meant, or the nearest kind."""
+    elsewhere = (family.family for family in Component.__subclasses__() if find_member(family, kind))
+    if keys := explain(kind) or next((f"write `{name}: {kind}`" for name in elsewhere), ""):
+        return keys
+    return "; ".join([*map(str, broken_plugins()), suggest_nearest(kind, discover(base))])
 
 
 def expected(what: str, got: Any, hint: str = "") -> PydanticCustomError:

@@ -10,6 +10,7 @@ from simulator.scenario.reading import load
 from simulator.scenario.shipped import list_shipped
 from simulator.schedulers.base import Scheduler
 from simulator.sparsifiers.base import Sparsifier
+from simulator.studies.start.questions import QUESTIONS, parse_methods
 
 FAMILIES = {"sparsifier": Sparsifier, "scheduler": Scheduler}
 ASKED = [
@@ -82,6 +83,19 @@ def test_a_name_in_a_wrong_place_is_told_the_right_one():
         load("quickstart", ("sparsifier=qgz",))
     with pytest.raises(InputError, match=r"16-bit travel is `precision: \{travels: fp16\}`"):
         load("quickstart", ("workload.fp16_hook=true",))
+
+
+def test_a_kind_of_another_family_is_told_its_key():
+    with pytest.raises(InputError, match="expected a kind of sparsifier, got diloco: write `scheduler: diloco`"):
+        load("quickstart", ("sparsifier=diloco",))
+    with pytest.raises(InputError, match="write `topology: ring`"):
+        parse_methods("--method", "ring, dense")
+
+
+@pytest.mark.parametrize("name", FILES["runtimes"])
+def test_a_first_scenario_knows_the_frameworks_by_their_names(name):
+    (question,) = [each for each in QUESTIONS if each.key == "framework"]
+    assert question.read(name.upper(), {}).name == f"runtimes/{FILES['runtimes'][name]}"
 
 
 @pytest.mark.parametrize("name", ASKED)

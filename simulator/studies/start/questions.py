@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from simulator.aliases import explain, kind_of
-from simulator.component import build, discover
+from simulator.aliases import explain, file_of, kind_of
+from simulator.component import build, discover, explain_unknown_kind
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.fabrics.base import Fabric
 from simulator.hardware.widths import same_device
@@ -138,7 +138,7 @@ def _parse_method(option: str, text: str) -> Mapping[str, Any]:
     if isinstance(kind, str) and kind not in known and (meant := kind_of("sparsifier", kind)):
         data, kind = {**data, **meant}, str(meant["kind"])
     if not isinstance(kind, str) or kind not in known:
-        hint = explain(str(kind)) or suggest_nearest(str(kind), known)
+        hint = explain_unknown_kind(Sparsifier, str(kind))
         raise InputError(Problem(option, "a kind of sparsifier", format_value(kind), hint))
     fields = known[kind].model_fields
     if "density" in fields and "density" not in data:
@@ -228,7 +228,8 @@ def read_named(option: str, folder: str) -> Callable[[str, Given], NamedPart[Any
     def read(text: str, _: Given) -> NamedPart[Any]:
         name = text.strip()
         if find_file(name, None) is None:
-            name = find_name(option, text, known_names(folder))
+            names = known_names(folder)
+            name = meant if (meant := file_of(folder, name)) in names else find_name(option, name, names)
         return NamedPart(name, read_workload(name) if folder == "workloads" else read_part(name, folder))
 
     return read
