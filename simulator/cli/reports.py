@@ -60,9 +60,10 @@ def report(
         return
     if where or len(results) > 1:
         raise click.UsageError("expected --figure KIND with --where or several RESULTS; see `sparsim list figures`")
+    from simulator.reporting.figures.data.sources import refuse_edited
     from simulator.reporting.page.making import page_of, write_page
 
-    with open_results(results[0], overrides) as source:
+    with open_results(results[0], overrides) as source, refuse_edited(results[0]):
         write_page(page_of(source), out)
     click.echo(str(out))
 
@@ -70,12 +71,13 @@ def report(
 def _draw(kind: str, places: Sequence[str], out: Path, where: Sequence[str], settings: Sequence[str]) -> None:
     from simulator.loading.replacing import parse_setting
     from simulator.reporting.figures.base import figure_of
-    from simulator.reporting.figures.data.sources import open_sources, select_rows
+    from simulator.reporting.figures.data.sources import open_sources, refuse_edited, select_rows
     from simulator.reporting.figures.making import write_figure
 
     member = figure_of(kind, dict(parse_setting(text, "quantity=iteration_time_s") for text in settings))
     source = select_rows(open_sources(places), dict(parse_setting(text, "workers=16") for text in where))
-    picture, table = write_figure(member, member.data(source), out)
+    with refuse_edited(source.place):
+        picture, table = write_figure(member, member.data(source), out)
     click.echo(f"{picture}, {table}")
 
 

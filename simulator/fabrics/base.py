@@ -128,7 +128,11 @@ class Fabric(Component, family="fabric"):
 
     def node_links(self, ranks: Sequence[int]) -> IntraNode:
         """What joins the places of these ranks of a node."""
-        return self.intra_node or IntraNode(bandwidth=self.bandwidth, latency=self.latency)
+        return self.intra_node or self.own_links()
+
+    def own_links(self, **more: Any) -> IntraNode:
+        """Links with the network's bandwidth and latency, which an end of an interval may put beyond their bounds."""
+        return IntraNode.model_construct(bandwidth=self.bandwidth, latency=self.latency, **more)
 
     def shared_by(self, groups: int, in_node: int) -> Self:
         """The network as one of so many groups of GPUs sees it that exchange at once, with those of its nodes that have

@@ -32,7 +32,7 @@ class NvlinkMesh(OneNode, kind="nvlink_mesh"):
     def node_links(self, ranks: Sequence[int]) -> IntraNode:
         """The links given, or one between every pair, and the ports to the host."""
         mesh = self.links or tuple((a, b, 1) for a, b in combinations(ranks, 2))
-        return IntraNode(bandwidth=self.bandwidth, latency=self.latency, mesh=mesh, host=self.host)
+        return self.own_links(mesh=mesh, host=self.host)
 
     def rings(self, layout: Layout) -> Rings:
         """The rings over the given links; none if no ring closes over them alone."""

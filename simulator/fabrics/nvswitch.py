@@ -47,4 +47,4 @@ class NvSwitch(OneNode, kind="nvswitch"):
 
     def node_links(self, ranks: Sequence[int]) -> IntraNode:
         """NVLink at a GPU's full rate between any pair."""
-        return IntraNode(bandwidth=self.bandwidth, latency=self.latency, link="nvlink")
+        return self.own_links(link="nvlink")

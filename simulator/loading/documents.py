@@ -70,6 +70,8 @@ class Document(Record):
             if path[:cut] in self.marks:
                 line, column = self.marks[path[:cut]]
                 return f"{self.path}:{line}:{column}"
+            if made := [where for key, where in self.changed.items() if self.marks and cut and key[:cut] == path[:cut]]:
+                return made[-1]  # a change of a key below put it there
         return self.path
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import NamedTuple
 
@@ -133,10 +133,12 @@ def trees(machine: Machine, layout: Layout) -> Edges:
             chains = [([(head + step) % g for step in range(g)], 1 / len(heads)) for head in heads]
             if machine.cycles:
                 chains = [(_visit(machine, g, head), 1 / len(heads)) for head in heads]
+        inside = []
         for order, share in chains:
             members = np.arange(nodes)[:, None] * g + np.array(order)
-            parts.append(Edges(members[:, 1:].ravel(), members[:, :-1].ravel(), np.full(nodes * (g - 1), share)))
-    return _merged(parts, layout.workers)
+            inside.append(Edges(members[:, 1:].ravel(), members[:, :-1].ravel(), np.full(nodes * (g - 1), share)))
+        parts.append(_merged(inside, layout.workers))
+    return _joined(parts)
 
 
 def _across(machine: Machine, layout: Layout) -> Edges:
@@ -147,7 +149,7 @@ def _across(machine: Machine, layout: Layout) -> Edges:
         for nic in range(machine.nics):
             share = np.full(int(inner.sum()), 0.5 / machine.nics)
             parts.append(Edges(tree.node[inner] * g + nic, tree.parent[inner] * g + nic, share))
-    return _merged(parts, layout.workers)
+    return _joined(parts)
 
 
 def _in_switch(machine: Machine, layout: Layout) -> tuple[Ints, Ints, Floats]:
@@ -169,14 +171,19 @@ def _in_switches(machine: Machine, layout: Layout) -> Edges:
 def _in_switch_and_across(machine: Machine, layout: Layout) -> Edges:
     """Sums in the node's switch, and between nodes along trees."""
     up = _across(machine, layout)
-    return _merged([_in_switch(machine, layout), up, (up.dst, up.src, up.share)], layout.workers)
+    return _joined([Edges(*_in_switch(machine, layout)), up, Edges(up.dst, up.src, up.share)])
 
 
 @_remembered
 def _both_ways(machine: Machine, layout: Layout) -> Edges:
     """The edges of the trees, and the same backwards."""
     edges = trees(machine, layout)
-    return _merged([edges, Edges(edges.dst, edges.src, edges.share)], layout.workers)
+    return _joined([edges, Edges(edges.dst, edges.src, edges.share)])
+
+
+def _joined(parts: Sequence[Edges]) -> Edges:
+    """The steps of all parts: where both trees use a pair of nodes, each has a connection with its own fair share."""
+    return Edges(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 def _merged(parts: list[tuple[Ints, Ints, Floats]] | list[Edges], workers: int) -> Edges:

@@ -20,6 +20,7 @@ from simulator.loading.documents import parse_document
 from simulator.loading.replacing import replace_key
 from simulator.prediction.run import run
 from simulator.scenario.reading import load
+from simulator.studies.start.training_files import read_blocks
 from simulator.studies.storage.journal import Journal
 from simulator.studies.sweep.grid import read_grid
 from simulator.traces.format.trace import Trace
@@ -242,3 +243,27 @@ def test_everything_stays_below_2_gib_and_60_s():
     peak, seconds = done.stdout.rpartition("used ")[2].split()
     assert int(peak) * 1024 < 2 * 2**30
     assert float(seconds) < 60
+
+
+CALLING = "".join(f"def f{i}():\n" + f"    x = f{i + 1}()\n" * 20 + "    return x\n" for i in range(50))
+LEVELS = 60_000
+TRAININGS = {
+    "f.py": (CALLING + "def f50():\n    return f50()\n", "a file that is not a configuration"),
+    "levels.toml": ("[training]\nlocal_batch_size = 8\n" + "a." * LEVELS + "b = 1\n", "more than 200 dots in a line"),
+    "long.json": ('{"train_batch_size": 1, "a": 1' + " " * 2**17 + "}", "expected at most 131072 bytes"),
+}
+
+
+@pytest.mark.parametrize("name", TRAININGS)
+def test_a_training_configuration_takes_no_more_time_than_its_size(tmp_path, name):
+    """Each function is read once, however many call it; each of these would take hours, or the square of the levels."""
+    text, said = TRAININGS[name]
+    (tmp_path / name).write_text(text)
+    assert said in refused(read_blocks, tmp_path / name)
+
+
+def test_names_of_many_levels_stay_short(tmp_path):
+    levels, long = 300, "k" * 200
+    text = '{"train_batch_size": 1, ' + f'"{long}": {{"x": 1, ' * levels + '"y": 1' + "}" * (levels + 1)
+    (tmp_path / "deep.json").write_text(text)
+    assert len(read_blocks(tmp_path / "deep.json").text()) < 10_000

@@ -8,10 +8,11 @@ from number_fields import numbers
 from small_inputs import WHOLE
 
 from examples import mapping
+from simulator.bounds import BOUNDS
 from simulator.component import Spec, discover
 from simulator.errors import InputError
 from simulator.fabrics.base import Fabric
-from simulator.prediction.run import run
+from simulator.prediction.run import run, with_responses
 from simulator.scenario.reading import load
 from simulator.schedulers.base import Scheduler
 from simulator.sparsifiers.base import Sparsifier
@@ -47,12 +48,22 @@ def everything_finite(value):
 def judge(base, key, value):
     """Nothing; fails where a run at a bound is neither finite nor refused."""
     try:
-        document = run(load(base, {key: value})).document
+        document = with_responses(run(load(base, {key: value}))).document
     except InputError:
         return
     assert everything_finite(document), (key, value)
     assert document["iteration_time_s"] >= 0, (key, value)
     json.dumps(document, allow_nan=False)
+
+
+@pytest.mark.parametrize("key", ["bandwidth", "latency"])
+@pytest.mark.parametrize("kind", discover(Fabric))
+def test_intervals_of_a_network_go_beyond_the_bounds_of_its_numbers(kind, key):
+    """Both ends of an interval are simulated; there no number is refused, also not inside of nodes."""
+    cluster = WHOLE["cluster"] | {"network": mapping(Fabric, kind), "nodes": 1, "gpus_per_node": 4}
+    for bound in ("smallest", "largest"):
+        value = getattr(BOUNDS["time" if key == "latency" else key], bound)
+        judge(WHOLE | {"cluster": cluster}, f"cluster.network.{key}", value)
 
 
 @pytest.mark.long

@@ -189,6 +189,18 @@ def test_flows_give_the_fold_s_answer_where_auto_folds(scenario):
     assert flowed["breakdown_s"] == pytest.approx(result["breakdown_s"], rel=1e-9, abs=1e-12)
 
 
+@pytest.mark.parametrize("nodes", [7, 8, 9, 16])
+def test_flows_of_a_library_s_trees_give_the_fold_s_answer(nodes):
+    """Of 2^n and 2^n + 1 nodes some pair is used by both trees."""
+    keys = ("cluster.gpus_per_node=2", "sparsifier=dense", "topology={kind: nccl, algorithm: tree}")
+    folded, flowed = (
+        run(load("ring_check", (f"cluster.nodes={nodes}", *keys, f"fidelity={fidelity}"))).document
+        for fidelity in ("auto", "flows")
+    )
+    assert (folded["fidelity"]["tier"], flowed["fidelity"]["tier"]) == ("fold", "flows")
+    assert flowed["iteration_time_s"] == pytest.approx(folded["iteration_time_s"], rel=1e-9)
+
+
 @given(scenario=scenarios(), seed=st.integers(0, 2**63 - 1))
 def test_the_same_seed_gives_the_same_document(scenario, seed):
     again = {**altered(scenario, stragglers={"jitter": 0.1}), "seed": seed, "iterations": 2}

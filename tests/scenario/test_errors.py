@@ -105,6 +105,9 @@ CASES = {
     "set: index": ({}, {}, ("workload.layers.2.numel=3",)),
     "set: not an index": ({}, {}, ("workload.layers.first=3",)),
     "set: below a number": ({}, {}, ("cluster.nodes.x=3",)),
+    "set: below a list that is not there": ({}, {}, ("cluster.links.0.factor=0.5",)),
+    "set: below an unknown key": ({}, {}, ("cluster.network.between.loss=0.1",)),
+    "set: beside a key that is not there": ({}, {}, ("cluster.loading.workers=2", "scheduler.bukets.size=1")),
     "set: empty text": ({}, {}, ("cluster.links=[{link: '', factor: 0.5}]",)),
     "set: no YAML": ({}, {}, ("name=[",)),
 }  # fmt: skip

@@ -25,6 +25,14 @@ def by_pair(item, row=0):
     return made
 
 
+def summed_by_pair(item):
+    """Bytes by (sender, receiver) of connections of which several may join a pair."""
+    made = {}
+    for pair, nbytes in zip(zip(item.src.tolist(), item.dst.tolist(), strict=True), item.nbytes[0], strict=True):
+        made[pair] = made.get(pair, 0) + nbytes
+    return made
+
+
 def round_of(sizes):
     src, dst = np.array(list(sizes)).T
     return Round(src, dst, np.array([[float(size) for size in sizes.values()]]))
@@ -204,4 +212,15 @@ def test_every_step_of_a_ring_carries_what_its_receiver_lacks(layout):
     for a, b, share in zip(up.src.tolist(), up.dst.tolist(), up.share.tolist(), strict=True):
         for pair in ((a, b), (b, a)):  # sums up, and results down
             right[pair] = right.get(pair, 0) + 2 * share
-    assert by_pair(both) == pytest.approx(right)
+    assert summed_by_pair(both) == pytest.approx(right)
+
+
+@pytest.mark.parametrize("algorithm", ["tree", "nvls_tree"])
+@pytest.mark.parametrize("nodes", range(2, 34))
+def test_each_message_between_nodes_is_that_of_one_tree(algorithm, nodes):
+    """A pair of nodes that both trees use has a connection for each, with a fair share of the links of its own."""
+    layout = Layout(nodes, 2)
+    (item,) = Channels(algorithm, Machine(nics=2)).all_reduce(np.array([1.0]), layout)
+    between = item.src // 2 != item.dst // 2
+    assert between.sum() == 2 * 2 * 2 * (nodes - 1)  # of two NICs in two trees, up and down
+    assert set(item.nbytes[0, between].tolist()) == {0.25}

@@ -8,9 +8,9 @@ from typing import Any, ClassVar, cast
 import pandas as pd
 
 from simulator.component import Component, build, discover
-from simulator.errors import InputError, Problem, format_value, suggest_nearest
+from simulator.errors import InputError, Problem, suggest_nearest
 from simulator.loading.documents import Document, validate_document
-from simulator.reporting.figures.data.sources import DENSITY, KINDS, Source, read_csv, varied
+from simulator.reporting.figures.data.sources import DENSITY, KINDS, Source, read_csv, refuse_edited, varied
 from simulator.reporting.figures.style.panels import Panels
 from simulator.reporting.wording.blocks import method_name
 
@@ -41,12 +41,8 @@ class Figure(Component, family="figure"):
             raise self.refusal(source, " or ".join(KINDS[kind] for kind in self.takes), KINDS[source.kind])
         if source.others and not self.several:
             raise self.refusal(source, "one source", f"{1 + len(source.others)} sources")
-        try:
+        with refuse_edited(source.place, f"for figure {self.kind} results as sparsim writes them"):
             table = self.collect(source)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            # Results are files that somebody may have edited or cut.
-            got = f"something else ({type(error).__name__}: {format_value(str(error))})"
-            raise self.refusal(source, "results as sparsim writes them", got) from error
         if list(table.columns) != list(self.columns):
             raise TypeError(f"figure {self.kind}: columns {list(table.columns)}, declared {list(self.columns)}")
         if table.empty:

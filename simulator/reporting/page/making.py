@@ -14,7 +14,7 @@ from typing import Any
 from simulator.answers import plain
 from simulator.errors import InputError, Problem
 from simulator.files import write_text
-from simulator.reporting.figures.data.sources import KINDS, Source
+from simulator.reporting.figures.data.sources import KINDS, Source, refuse_edited
 from simulator.reporting.page.charts import Page
 from simulator.reporting.page.pages.calibration_page import calibration_page
 from simulator.reporting.page.pages.run_page import run_page
@@ -45,11 +45,8 @@ def page_of(source: Source) -> Page:
     if source.kind not in _PAGES:
         wanted = "a run, a sweep, a validation, a calibration, times to quality or a build-up study"
         raise InputError(Problem(source.place, wanted, KINDS[source.kind]))
-    try:
+    with refuse_edited(source.place):
         return _PAGES[source.kind](source)
-    except (KeyError, TypeError, AttributeError) as error:
-        got = f"something else ({type(error).__name__}: {error})"
-        raise InputError(Problem(source.place, "results as this version of sparsim writes them", got)) from error
 
 
 def write_page(page: Page, path: Path) -> None:

@@ -81,7 +81,8 @@ def describe(key: str) -> Column:
     if part in ("breakdown_s", "idle_s"):
         return Column(key, TERM_LABELS.get(term, term), "time", about)
     if term.startswith("parts_bytes."):
-        return Column(key, PART_LABELS[term.removeprefix("parts_bytes.")], "bytes", about)
+        name = term.removeprefix("parts_bytes.")
+        return Column(key, PART_LABELS.get(name, _as_words(name)), "bytes", about)
     last = key.removeprefix("cluster.").removeprefix("period.").removeprefix("elastic.")
     for suffix, kind in _UNITS:
         if last.endswith(suffix):

@@ -34,11 +34,14 @@ _PARTS: dict[str, TypeAdapter[object]] = {
 }
 _BLOCKS = ("workload", "cluster", *_PARTS)
 _WIDTH = 118
-_MOST_BYTES = 2**19
+_MOST_BYTES = 2**17
 """Of a configuration or script."""
+_MOST_DOTS = 200
+"""In a line of TOML, whose parser takes the square of the levels of a name."""
 
 Leaf = Value | tuple[Value, str]
 Tree = dict[str, "Leaf | Tree"]
+Keys = dict[str, object]
 
 
 class Blocks(Record):
@@ -145,10 +148,6 @@ TORCHFT = {
 """Calls of meta-pytorch/torchft, `local_sgd.py`, with their arguments by position."""
 
 
-_DEEPEST = 20
-"""Most functions that call each other for a configuration."""
-
-
 def _python(text: str, path: str, name: str) -> Document:
     """The call of `DiLoCo` or `LocalSGD`, or the function that returns a configuration of torchtitan."""
     try:
@@ -166,7 +165,8 @@ def _python(text: str, path: str, name: str) -> Document:
         keys = {f"torchft.{key}": _literal(value) for key, value in stated} | {"torchft.call": method}
         return Document(path, keys, dict.fromkeys(((key,) for key in keys), (call.lineno, call.col_offset + 1)))
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
-    made = {key: keys for key in functions if (keys := _returned(key, functions))}
+    known: dict[str, Keys] = {}
+    made = {key: keys for key in functions if (keys := _returned(key, functions, known))}
     if name in made or len(made) == 1:
         name = name if name in made else next(iter(made))
         return Document(path, made[name] | {"function": name}, {})
@@ -204,27 +204,35 @@ def _literal(node: ast.expr) -> object:
         return [ast.unparse(item) for item in node.elts] if isinstance(node, ast.List) else ast.unparse(node)
 
 
-def _returned(name: str, functions: Mapping[str, ast.FunctionDef], depth: int = 0) -> dict[str, object]:
-    """The keys of the configuration that a function returns, those that it changes afterwards included."""
-    known: dict[str, dict[str, object]] = {}
+def _returned(name: str, functions: Mapping[str, ast.FunctionDef], returned: dict[str, Keys]) -> Keys:
+    """The keys of the configuration that a function returns, those that it changes afterwards included.
 
-    def value(node: ast.expr | None) -> dict[str, object]:
+    `returned`: those of functions that were read before, since many may call one.
+    """
+    if name in returned:
+        return returned[name]
+    returned[name] = {}  # of a function that calls itself
+    known: dict[str, Keys] = {}
+
+    def value(node: ast.expr | None) -> Keys:
         owner = _last_name(node.func) if isinstance(node, ast.Call) else ""
-        if owner in functions and depth < _DEEPEST:
-            return _returned(owner, functions, depth + 1)
+        if owner in functions:
+            return _returned(owner, functions, returned)
         if isinstance(node, ast.Call) and owner in ("Config", "JobConfig"):
             return dict(_arguments(node))
         return known.get(node.id, {}) if isinstance(node, ast.Name) else {}
 
     for node in functions[name].body:
         if isinstance(node, ast.Return):
-            return value(node.value)
+            returned[name] = value(node.value)
+            break
         if isinstance(node, ast.Assign):
             base, _, key = ast.unparse(node.targets[0]).partition(".")
             changed = dict(_arguments(ast.Call(ast.Name(""), [], [ast.keyword(key, node.value)])))
-            kept = {k: v for k, v in known.get(base, {}).items() if k != key and not k.startswith(f"{key}.")}
+            below = f"{key}."
+            kept = {k: v for k, v in known.get(base, {}).items() if k != key and not k.startswith(below)}
             known[base] = kept | changed if key and kept else value(node.value)
-    return {}
+    return returned[name]
 
 
 _LONGEST = 64
@@ -279,9 +287,16 @@ def _expand(text: str, variables: Mapping[str, str]) -> str:
     return _PRODUCT.sub(multiply, made)
 
 
+def _toml(text: str, path: str, _: str) -> Document:
+    """The keys of a text in TOML. Raises ValueError where one has many levels: its parser takes their square."""
+    if any(line.count(".") > _MOST_DOTS for line in text.splitlines()):
+        raise ValueError(f"more than {_MOST_DOTS} dots in a line")
+    return Document(path, tomllib.loads(text), {})
+
+
 _SYNTAXES: dict[str, tuple[tuple[str, ...], Callable[[str, str, str], Document]]] = {
     "JSON": ((".json",), lambda text, path, _: Document(path, json.loads(text), {})),
-    "TOML": ((".toml",), lambda text, path, _: Document(path, tomllib.loads(text), {})),
+    "TOML": ((".toml",), _toml),
     "YAML": ((".yml", ".yaml"), lambda text, path, _: parse_document(text, path)),
     "Python": ((".py",), _python),
     "command lines": ((".sh", ".slurm", ".sbatch"), _command_line),

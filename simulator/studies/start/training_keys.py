@@ -19,6 +19,8 @@ MOST = 10**12
 """Largest number that is read."""
 _MOST_BITS = 1000
 """Of a whole number: larger ones are no floats."""
+_LONGEST = 1000
+"""Characters of a name below which no further levels are read: all names together stay short."""
 _MOST_NAMED = 200
 """Keys of one kind that a note names."""
 FORMATS_OF: dict[str, str] = {**NUMBER_NAMES, "no": "fp32"}
@@ -207,7 +209,7 @@ def flatten(data: object, *, short: bool = False) -> Iterator[tuple[str, object]
     waiting = [("", data)]
     while waiting:
         name, value = waiting.pop()
-        if isinstance(value, dict):
+        if isinstance(value, dict) and len(name) < _LONGEST:
             inner = [(str(key) if short or not name else f"{name}.{key}", each) for key, each in value.items()]
             waiting += inner[::-1]
         elif name:

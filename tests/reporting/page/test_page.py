@@ -8,12 +8,12 @@ import json
 import re
 
 import pytest
-from command_line import printed, refused
+from command_line import invoke, printed, refused
 from figure_results import ROOT, SCENARIO, SOURCES, base, replayed, run_folder, swept, to_quality, validation
 from page_parsing import Parsed
 from plotly import graph_objects
 
-from simulator.answers import to_document
+from simulator.answers import plain, to_document
 from simulator.cli.reports import open_results
 from simulator.errors import InputError
 from simulator.records import replace
@@ -225,6 +225,17 @@ def test_a_validation_that_somebody_has_cut_is_an_input_error():
     document = replace(validation().document, rows=[{"quantity": "iteration_time"}])
     with pytest.raises(InputError, match="cut: expected results as this version of sparsim writes them"):
         page_of(replace(validation(), document=document, place="cut"))
+
+
+@pytest.mark.parametrize("key", ["scenario", "quantity", "unit", "predicted", "interval", "signed_error", "warnings"])
+def test_any_value_in_a_stored_row_is_shown_or_refused(tmp_path, key):
+    stored = plain(validation().document)
+    for name, value in {"text": "x", "list": [None], "mapping": {"a": "b"}}.items():
+        edited = stored | {"rows": [stored["rows"][0] | {key: value}, *stored["rows"][1:]]}
+        (tmp_path / f"{name}.json").write_text(json.dumps(edited))
+        for options in (("-o", tmp_path / "a.html"), ("--figure", "measured_predicted", "-o", tmp_path / "a.svg")):
+            done = invoke("report", tmp_path / f"{name}.json", *options)
+            assert done.exit_code == 0 or f"{name}.json: " in done.stderr, done.exception
 
 
 @pytest.mark.parametrize(

@@ -234,6 +234,13 @@ def test_what_is_missing_on_one_side_has_no_difference(tmp_path):
     assert page.pieces[page.pieces.index("throughput (samples/s)") + 1] == "-"
 
 
+def test_terms_and_parts_that_this_version_does_not_know_keep_their_names(tmp_path):
+    stored = json.loads(printed("run", "quickstart", "--json"))
+    stored["breakdown_s"]["other_term"] = stored["memory"]["parts_bytes"]["other_part"] = 1.0
+    (tmp_path / "a.json").write_text(json.dumps(stored))
+    assert "other part" in printed("compare", tmp_path / "a.json", "quickstart", "-o", tmp_path / "a.html")
+
+
 def test_a_page_of_stored_documents_says_that_their_inputs_are_not_known(tmp_path):
     for name, nodes in (("a", 4), ("b", 8)):
         document = run(load("ring_check", (f"cluster.nodes={nodes}",))).document

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,16 @@ class Source(Record):
         """This source and the others."""
         yield self
         yield from self.others
+
+
+@contextmanager
+def refuse_edited(place: str, what: str = "results as this version of sparsim writes them") -> Iterator[None]:
+    """Raise InputError where nothing can be made of results: they are files that somebody may have edited or cut."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        got = f"something else ({type(error).__name__}: {format_value(str(error))})"
+        raise InputError(Problem(place, what, got)) from error
 
 
 def open_sources(places: Sequence[str]) -> Source:
