@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable
 from itertools import groupby
 from typing import Any
 
@@ -13,7 +13,6 @@ from simulator.hardware.operator_times import RATES, OperatorClock
 from simulator.hardware.widths import compute_width
 from simulator.models.layers import Layer, Workload, block_of
 from simulator.models.operators import Description, flops_of
-from simulator.records import Struct
 
 MOST_GROUPS = 20
 """Most groups of tensors; with more, those with one beginning are put together."""
@@ -41,7 +40,7 @@ def summarise(workload: Workload, gpu: Gpu | None) -> dict[str, Any]:
         "active_parameters": made.active if made is not None else workload.numel,
         "gradient_bytes": workload.numel * workload.precision.gradient_bytes,
         "activation_bytes_per_sample": workload.activation_bytes,
-        "groups": [item.as_dict(timed) for item in _groups(workload, made)],
+        "groups": _groups(workload, made, timed),
         "flops": None,
         "gpu": gpu.name if gpu is not None else None,
         "device": workload.device or None,
@@ -72,69 +71,48 @@ def summarise(workload: Workload, gpu: Gpu | None) -> dict[str, Any]:
     return document
 
 
-class _Group(Struct):
-    """Tensors that are shown in one line. `blocks`: how many blocks of the same sizes they are."""
-
-    name: str
-    layers: list[Layer]
-    flops: float = 0.0
-    blocks: int = 1
-    last: str = ""
-
-    def as_dict(self, timed: bool) -> dict[str, Any]:
-        """One line: its tensors, parameters, arithmetic of both passes and times."""
-        return {
-            "name": self.name if self.blocks == 1 else f"{self.name} to {self.last}",
-            "blocks": self.blocks,
-            "tensors": len(self.layers),
-            "parameters": sum(layer.numel for layer in self.layers),
-            "flops": self.flops or None,
-            "forward_s": math.fsum(layer.forward for layer in self.layers) if timed else None,
-            "backward_s": math.fsum(layer.backward for layer in self.layers) if timed else None,
-        }
+Pairs = list[tuple[Layer, float]]
+"""Tensors, each with its arithmetic of both passes."""
 
 
-def _groups(workload: Workload, made: Description | None) -> list[_Group]:
+def _groups(workload: Workload, made: Description | None, timed: bool) -> list[dict[str, Any]]:
     """The tensors in forward order by block, blocks of the same sizes in a row together."""
     flops = [0.0] * len(workload.layers)
     if made is not None:
         passes = workload.micro_batches
         flops = [passes * (flops_of(item.forward) + flops_of(item.backward)) for item in made.tensors]
     pairs = list(zip(workload.layers, flops, strict=True))
-    groups = _merged(_cut(pairs, lambda name: block_of(name) or name.rpartition(".")[0] or name))
+    blocks = _cut(pairs, lambda name: block_of(name) or name.rpartition(".")[0] or name)
+    groups = [list(alike) for _, alike in groupby(blocks, key=_name_and_sizes)]
     if len(groups) > MOST_GROUPS:
-        groups = _cut(pairs, lambda name: name.partition(".")[0])
+        groups = [[block] for block in _cut(pairs, lambda name: name.partition(".")[0])]
     if len(groups) > MOST_GROUPS:
-        groups = [_Group("all tensors", list(workload.layers), math.fsum(flops))]
-    return groups
+        groups = [[("all tensors", pairs)]]
+    return [_line(alike, timed) for alike in groups]
 
 
-def _cut(pairs: Iterable[tuple[Layer, float]], name_of: Any) -> list[_Group]:
-    cut = [(name, list(items)) for name, items in groupby(pairs, key=lambda pair: name_of(pair[0].name))]
-    return [_Group(name, [layer for layer, _ in items], math.fsum(value for _, value in items)) for name, items in cut]
+def _cut(pairs: Pairs, name_of: Callable[[str], str]) -> list[tuple[str, Pairs]]:
+    return [(name, list(items)) for name, items in groupby(pairs, key=lambda pair: name_of(pair[0].name))]
 
 
-def _merged(groups: Sequence[_Group]) -> list[_Group]:
-    """Neighbours with numbered names and the same sizes as one."""
-    made: list[_Group] = []
-    for group in groups:
-        before = made[-1] if made else None
-        stem, _, number = group.name.rpartition(".")
-        sizes = [layer.numel for layer in group.layers]
-        alike = (
-            before is not None
-            and number.isdecimal()
-            and before.name.rpartition(".")[0] == stem
-            and sizes == [layer.numel for layer in before.layers[: len(sizes)]]
-            and len(before.layers) == before.blocks * len(sizes)
-        )
-        if before is not None and alike:
-            before.layers += group.layers
-            before.flops += group.flops
-            before.blocks, before.last = before.blocks + 1, number
-        else:
-            made.append(group)
-    return made
+def _name_and_sizes(block: tuple[str, Pairs]) -> tuple[bool, str, list[int]]:
+    """What neighbours have in common that are shown in one line: a name up to its number, and sizes."""
+    stem, _, number = block[0].rpartition(".")
+    return number.isdecimal(), stem if number.isdecimal() else block[0], [layer.numel for layer, _ in block[1]]
+
+
+def _line(alike: list[tuple[str, Pairs]], timed: bool) -> dict[str, Any]:
+    """One line: its blocks, tensors, parameters, arithmetic of both passes and times."""
+    name, layers = alike[0][0], [layer for _, pairs in alike for layer, _ in pairs]
+    return {
+        "name": name if len(alike) == 1 else f"{name} to {alike[-1][0].rpartition('.')[2]}",
+        "blocks": len(alike),
+        "tensors": len(layers),
+        "parameters": sum(layer.numel for layer in layers),
+        "flops": sum(math.fsum(flops for _, flops in pairs) for _, pairs in alike) or None,
+        "forward_s": math.fsum(layer.forward for layer in layers) if timed else None,
+        "backward_s": math.fsum(layer.backward for layer in layers) if timed else None,
+    }
 
 
 def _assumptions(workload: Workload, made: Description | None, gpu: Gpu | None) -> list[dict[str, Any]]:
