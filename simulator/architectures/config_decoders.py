@@ -33,20 +33,20 @@ def _decoder(
     biases: str | None = None,
     qkv: bool = False,
     rotary: float = 1.0,
+    window: bool = False,
+    off: str = "",
     **fixed: Any,
 ) -> dict[str, Any]:
     """A decoder as Llama has it, but for what the type fixes. `tied`, `rotary`: where the file leaves it out.
 
+    `window`: tokens may see few of those before them. `off`: switches that must not be on, between spaces.
     `biases`: of the type; none: as `attention_bias` and `mlp_bias` state, and `qkv`: the former leaves out the output.
     """
+    keys.require(False, *off.split())
     made = keys.numbers(LAYERS | {"vocabulary": "vocab_size"})
-    made |= keys.optional(
-        {
-            "mlp": "intermediate_size|n_inner|ffn_hidden_size",
-            "kv_heads": "num_key_value_heads",
-            "head_width": "head_dim",
-        }
-    )
+    others = {"mlp": "intermediate_size|n_inner|ffn_hidden_size", "kv_heads": "num_key_value_heads"}
+    windows = {"window": "sliding_window"} if window else {}
+    made |= keys.optional(others | {"head_width": "head_dim"} | windows)
     made |= {"model": "transformer", "gated": gated, "tied": keys.is_set("tie_word_embeddings", tied)}
     if biases is None:
         attention, network = keys.is_set("attention_bias"), keys.is_set("mlp_bias")
@@ -65,10 +65,6 @@ def like(reader: Callable[..., dict[str, Any]], **fixed: Any) -> Reader:
     return lambda keys: reader(keys, **fixed)
 
 
-def _mistral(keys: ConfigKeys, **fixed: Any) -> dict[str, Any]:
-    return _decoder(keys, biases="none", **fixed) | keys.optional({"window": "sliding_window"})
-
-
 def _qwen2(keys: ConfigKeys, **fixed: Any) -> dict[str, Any]:
     windows = keys.optional({"window": "sliding_window"}) if keys.is_set("use_sliding_window") else {}
     keys.ignore("sliding_window layer_types")
@@ -81,7 +77,7 @@ def _qwen2(keys: ConfigKeys, **fixed: Any) -> dict[str, Any]:
 
 def _windowed(keys: ConfigKeys, period: int, **fixed: Any) -> dict[str, Any]:
     """Windows in all blocks but the last of so many, as `layer_types` lists them or the family has them."""
-    made = _decoder(keys, **fixed) | keys.optional({"window": "sliding_window"})
+    made = _decoder(keys, window=True, **fixed)
     keys.ignore("sliding_window_pattern layer_types")
     if "window" not in made:
         return made
@@ -163,27 +159,14 @@ def _mpt(keys: ConfigKeys) -> dict[str, Any]:
 
 
 def _stablelm(keys: ConfigKeys) -> dict[str, Any]:
-    keys.require(False, "qk_layernorm")
     biases = "qkv" if keys.is_set("use_qkv_bias") else "none"
     norms = "shared" if keys.is_set("use_parallel_residual") else "before"
-    return _decoder(keys, norm="layer", biases=biases, norms=norms, rotary=0.25)
-
-
-def _phi(keys: ConfigKeys) -> dict[str, Any]:
-    keys.require(False, "qk_layernorm")
-    made = _decoder(keys, gated=False, biases="all", norm="layer", norms="shared", rotary=0.5)
-    return made | {"head_bias": True}
+    return _decoder(keys, norm="layer", biases=biases, norms=norms, rotary=0.25, off="qk_layernorm")
 
 
 def _starcoder2(keys: ConfigKeys) -> dict[str, Any]:
     biases = "all" if keys.is_set("use_bias", True) else "none"
-    made = _decoder(keys, gated=False, biases=biases, norm="layer", tied=True)
-    return made | keys.optional({"window": "sliding_window"})
-
-
-def _cohere(keys: ConfigKeys) -> dict[str, Any]:
-    keys.require(False, "use_qk_norm")
-    return _decoder(keys, tied=True, norm="layer_without_bias", norms="shared")
+    return _decoder(keys, gated=False, biases=biases, norm="layer", tied=True, window=True)
 
 
 def _cohere2(keys: ConfigKeys) -> dict[str, Any]:
@@ -193,8 +176,7 @@ def _cohere2(keys: ConfigKeys) -> dict[str, Any]:
 
 
 def _smollm3(keys: ConfigKeys) -> dict[str, Any]:
-    keys.require(False, "use_sliding_window")
-    made = _decoder(keys, tied=True)
+    made = _decoder(keys, tied=True, off="use_sliding_window")
     listed, every = keys.get("no_rope_layers"), keys.whole("no_rope_layer_interval", 4)
     turned = 1 - made["layers"] // every / made["layers"]
     if isinstance(listed, list) and listed:
@@ -274,27 +256,24 @@ def _llama4(keys: ConfigKeys) -> dict[str, Any]:
     return made | whole | {"expert_mlp": expert, "shared_mlp": expert, "rotary": 0.75}
 
 
-def _phimoe(keys: ConfigKeys) -> dict[str, Any]:
-    made = _decoder(keys, norm="layer") | keys.optional({"window": "sliding_window"})
-    return made | {"head_bias": keys.is_set("lm_head_bias")}
-
-
+_MISTRAL = like(_decoder, biases="none", window=True)
+_PHI = {"gated": False, "biases": "all", "norm": "layer", "norms": "shared", "rotary": 0.5, "head_bias": True}
 _QWEN3 = like(_qwen2, biases=None, head_norm=True)
 DECODERS: dict[str, Reader] = {
     "llama": _decoder,
-    "mistral": _mistral,
-    "ministral": _mistral,
+    "mistral": _MISTRAL,
+    "ministral": _MISTRAL,
     "qwen2": _qwen2,
     "qwen3": _QWEN3,
-    "mixtral": _experts(_mistral),
+    "mixtral": _experts(_MISTRAL),
     "qwen2_moe": _qwen2_moe,
     "qwen3_moe": _experts(_QWEN3),
     "gemma": like(_decoder, tied=True),
     "gemma2": like(_windowed, period=2, tied=True, norms="both"),
     "gemma3_text": like(_windowed, period=6, tied=True, norms="both", head_norm=True),
-    "phi": _phi,
-    "phi3": _mistral,
-    "phimoe": _experts(_phimoe),
+    "phi": like(_decoder, off="qk_layernorm", **_PHI),
+    "phi3": _MISTRAL,
+    "phimoe": _experts(lambda keys: _decoder(keys, norm="layer", window=True, head_bias=keys.is_set("lm_head_bias"))),
     "olmo": like(_decoder, norm="layer_without_parameters"),
     "olmo2": like(_decoder, norms="branch", head_norm="whole"),
     "olmo3": like(_windowed, period=4, norms="branch", head_norm="whole"),
@@ -315,7 +294,7 @@ DECODERS: dict[str, Reader] = {
     "llama4_text": _experts(_llama4),
     "stablelm": _stablelm,
     "starcoder2": _starcoder2,
-    "cohere": _cohere,
+    "cohere": like(_decoder, off="use_qk_norm", tied=True, norm="layer_without_bias", norms="shared"),
     "cohere2": _cohere2,
     "falcon": _falcon,
     "bloom": like(_decoder, gated=False, tied=True, biases="all", norm="layer", embedding_norm=True, rotary=0),

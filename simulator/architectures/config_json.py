@@ -41,10 +41,6 @@ def _albert(keys: ConfigKeys) -> dict[str, Any]:
     return _bert(keys, head="masked", shared=True) | keys.numbers({"embedding_width": "embedding_size"})
 
 
-def _electra(keys: ConfigKeys) -> dict[str, Any]:
-    return _bert(keys, head="replaced") | keys.optional({"embedding_width": "embedding_size"})
-
-
 def _vit(keys: ConfigKeys) -> dict[str, Any]:
     others = {"mlp": "intermediate_size", "image": "image_size", "patch": "patch_size", "channels": "num_channels"}
     keys.require(True, "qkv_bias")
@@ -144,7 +140,7 @@ TYPES: dict[str, Reader] = DECODERS | {
     "camembert": like(_bert, head="masked"),
     "distilbert": like(_bert, head="masked", token_types=0),
     "albert": _albert,
-    "electra": _electra,
+    "electra": lambda keys: _bert(keys, head="replaced") | keys.optional({"embedding_width": "embedding_size"}),
     "vit": _vit,
     "t5": like(_t5, tied=True),
     "mt5": like(_t5, tied=False),
