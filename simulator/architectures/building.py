@@ -297,14 +297,6 @@ class Builder(Struct):
         self.add([], back)
         self.keep(elements)
 
-    def batch_norm(self, name: str, channels: int, elements: float) -> None:
-        """Batch norm in training: statistics in one pass, the result in another, and the same backward."""
-        self.tensor(f"{name}.weight", channels)
-        self.tensor(f"{name}.bias", channels)
-        moved = elements * self.width
-        self.add([row_wise("batch norm", 3 * moved)], [row_wise("batch norm", 5 * moved)])
-        self.keep(elements)
-
     def activation(self, name: str, elements: float, keep: bool = True) -> None:
         """An element-wise function: read and write forward; read input and gradient, and write, backward.
 

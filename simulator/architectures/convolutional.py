@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field
 
 from simulator.architectures.building import MOST, MOST_LAYERS, Architecture, Builder
 from simulator.component import Spec, expected
-from simulator.models.operators import OF_WEIGHT, Operator, OperatorKind, streaming
+from simulator.models.operators import OF_WEIGHT, Operator, OperatorKind, row_wise, streaming
 from simulator.records import Struct, replace
 
 
@@ -76,8 +76,12 @@ class Images(Struct):
             made.backward.insert(0, streaming("bias", self.elements * self.builder.width))
 
     def normalise(self, name: str) -> None:
-        """Batch norm."""
-        self.builder.batch_norm(name, self.channels, self.elements)
+        """Batch norm in training: statistics in one pass, the result in another, and the same backward."""
+        self.builder.tensor(f"{name}.weight", self.channels)
+        self.builder.tensor(f"{name}.bias", self.channels)
+        moved = self.elements * self.builder.width
+        self.builder.add([row_wise("batch norm", 3 * moved)], [row_wise("batch norm", 5 * moved)])
+        self.builder.keep(self.elements)
 
     def relu(self) -> None:
         """ReLU in place: the next layer keeps its output."""

@@ -47,9 +47,10 @@ def describe_workload(value: Mapping[str, Any], info: ValidationInfo) -> Workloa
         raise expected("a kind of model", format_value(kind), hint)
     member = kinds[kind]
     known = {"model", *SHARED, *member.model_fields}
-    unknown = [key for key in value if key not in known]
+    unknown = {key: expected(**describe_unknown_key(key, known)) for key in value if key not in known}
     if unknown:
-        raise _unknown_keys(kind, unknown, known)
+        details = [InitErrorDetails(type=error, loc=(key,), input=None) for key, error in unknown.items()]
+        raise ValidationError.from_exception_data(kind, details)
     shared = {key: value[key] for key in SHARED if key in value}
     sizes = {key: value[key] for key in member.model_fields if key in value}
     workload = Workload.model_validate({**shared, "layers": [{"name": "none", "numel": 1}]}, context=info.context)
@@ -222,21 +223,6 @@ def _layers(made: Description) -> tuple[Layer, ...]:
 
 def _device(gpu: Gpu) -> str:
     return gpu.device or gpu.name
-
-
-def _unknown_keys(kind: str, unknown: list[str], known: set[str]) -> ValidationError:
-    """The error for keys that neither a workload nor this kind of model has."""
-    details = [
-        InitErrorDetails(
-            type=PydanticCustomError(
-                "expected", "expected {what}, got {got}: {hint}", describe_unknown_key(key, known)
-            ),
-            loc=(key,),
-            input=None,
-        )
-        for key in unknown
-    ]
-    return ValidationError.from_exception_data(kind, details)
 
 
 class OrDescribed:
