@@ -181,52 +181,29 @@ def fuse(layers: Sequence[Layer], limits: Sequence[float], value_bytes: int = FP
     return [group for group in groups if group]
 
 
-def partition(buckets: Sequence[Bucket], limit: float, value_bytes: int = FP32_BYTES) -> list[Bucket]:
-    """Cut buckets of one tensor into slices of at most `limit` bytes, `value_bytes` each; fused ones stay whole.
+def partition(
+    layers: Sequence[Layer], limit: float, value_bytes: int = FP32_BYTES, *, merged: bool = False
+) -> list[Bucket]:
+    """Slices of at most `limit` bytes, `value_bytes` an element, of each tensor in backward order.
 
-    An embedding that is cut travels as a dense tensor.
+    `merged`: of all gradients in one buffer, so that tensors may span slices. An embedding that is cut travels as a
+    dense tensor, and so does one in a buffer.
     """
-    most = max(1, int(limit // value_bytes))
-    count = sum(-(-bucket.numel // most) for bucket in buckets if len(bucket.pieces) == 1)
-    _refuse_slices(count, limit)
-    slices: list[Bucket] = []
-    for bucket in buckets:
-        sizes, rows = [bucket.pieces], bucket.rows
-        if len(bucket.pieces) == 1:
-            whole, rest = divmod(bucket.numel, most)
-            sizes = [(size,) for size in [most] * whole + [rest] * bool(rest)]
-            rows = rows if len(sizes) == 1 else ()
-        offset = 0
-        for pieces in sizes:
-            part = Bucket(len(slices), pieces, bucket.ready_layer, bucket.layers, offset, bucket.density, rows=rows)
-            slices.append(part)
-            offset += sum(pieces)
-    return slices
-
-
-def _refuse_slices(count: int, limit: float) -> None:
+    most, numels = max(1, int(limit // value_bytes)), [layer.numel for layer in layers]
+    count = sum(-(-numel // most) for numel in ([sum(numels)] if merged else numels))
     if count > MAX_SLICES:
         raise expected(f"at most {MAX_SLICES:,} slices", f"{count:,} of {limit:g} bytes", "a larger `partition`")
-
-
-def partition_merged(layers: Sequence[Layer], limit: float, value_bytes: int = FP32_BYTES) -> list[Bucket]:
-    """Slices of at most `limit` bytes of all gradients in one buffer, in backward order; tensors may span slices.
-
-    `value_bytes`: of an element.
-    """
-    most = max(1, int(limit // value_bytes))
-    total = sum(layer.numel for layer in layers)
-    _refuse_slices(-(-total // most), limit)
     slices, pieces, members, offset, room = list[Bucket](), list[int](), list[int](), 0, most
     for layer in reversed(range(len(layers))):
-        left = layers[layer].numel
+        left = numels[layer]
         while left:
             taken = min(left, room)
-            offset = layers[layer].numel - left if not pieces else offset
+            offset = numels[layer] - left if not pieces else offset
             pieces.append(taken)
             members.append(layer)
             left, room = left - taken, room - taken
-            if not room or (not left and not layer):
-                slices.append(Bucket(len(slices), tuple(pieces), min(members), tuple(members), offset))
+            if not room or (not left and not (merged and layer)):
+                rows = _rows_of([layers[layer]]) if taken == numels[layer] and not merged else ()
+                slices.append(Bucket(len(slices), tuple(pieces), min(members), tuple(members), offset, rows=rows))
                 pieces, members, room = [], [], most
     return slices

@@ -8,7 +8,7 @@ from typing import ClassVar
 from simulator.models.exchange import Bucket
 from simulator.models.graph import Queue
 from simulator.models.layers import Layer
-from simulator.schedulers.base import FREE, Costs, Scheduler, partition, singles
+from simulator.schedulers.base import FREE, Costs, Scheduler, partition
 from simulator.units import Bytes, PartBytes
 
 
@@ -34,4 +34,4 @@ class Priority(Scheduler, kind="priority"):
 
     def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
         """Slices in backward order."""
-        return partition(singles(layers), self.partition, costs.value_bytes)
+        return partition(layers, self.partition, costs.value_bytes)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from simulator.models.exchange import Bucket
 from simulator.models.layers import Layer
-from simulator.schedulers.base import FREE, Costs, Scheduler, buckets_of, fuse, partition, partition_merged, singles
+from simulator.schedulers.base import FREE, Costs, Scheduler, buckets_of, fuse, partition
 from simulator.units import PartBytes
 
 
@@ -26,9 +26,7 @@ class Sequential(Scheduler, kind="sequential"):
 
     def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
         """One bucket, or buckets or slices of the given size."""
-        if self.partition is not None and self.merged:
-            return partition_merged(layers, self.partition, costs.value_bytes)
         if self.partition is not None:
-            return partition(singles(layers), self.partition, costs.value_bytes)
+            return partition(layers, self.partition, costs.value_bytes, merged=self.merged)
         limit = self.bucket_size if self.bucket_size is not None else float("inf")
         return buckets_of(fuse(layers, [limit], costs.value_bytes), layers)

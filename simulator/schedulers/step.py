@@ -198,12 +198,10 @@ class Step:
         """
         ready, buckets = self.last if together else -1, self._buckets_of(fragment)
         for bucket in buckets:
+            # Which task an earlier exchange is, is known once all are written down.
+            after, before = ((), (bucket,)) if earlier else ((self._arrival(bucket),), ())
             cost = Cost("combine", bucket)
-            if earlier:  # which task that is, is known once all are written down
-                self._compute("combine", "combine", cost, earlier=(bucket,), ready=ready, bucket=bucket)
-            else:
-                after = (self._arrival(bucket),)
-                self._compute("combine", "combine", cost, after=after, ready=ready, bucket=bucket)
+            self._compute("combine", "combine", cost, after=after, earlier=before, ready=ready, bucket=bucket)
         outer = Cost("outer", fragment)
         before = (buckets[0],) if earlier else ()
         self._compute("update", "update", outer, earlier=before, bucket=buckets[0])

@@ -20,5 +20,4 @@ class WaitFree(Scheduler, kind="wfbp"):
 
     def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
         """One bucket per tensor or slice, in backward order."""
-        buckets = singles(layers)
-        return buckets if self.partition is None else partition(buckets, self.partition, costs.value_bytes)
+        return singles(layers) if self.partition is None else partition(layers, self.partition, costs.value_bytes)

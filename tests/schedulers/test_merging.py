@@ -10,7 +10,7 @@ from simulator.errors import InputError
 from simulator.models.exchange import Rows
 from simulator.models.layers import Layer
 from simulator.schedulers.asc_wfbp import SimultaneousMerged
-from simulator.schedulers.base import MAX_SLICES, buckets_of, fuse, partition, partition_merged
+from simulator.schedulers.base import MAX_SLICES, buckets_of, fuse, partition
 from simulator.schedulers.bucketed import Bucketed
 from simulator.schedulers.lags import LayerwiseAdaptive
 from simulator.schedulers.mg_wfbp import MergedGradient
@@ -159,17 +159,17 @@ def test_buckets_keep_the_rows_of_whole_embeddings():
     layers = [Layer(name="a", numel=40, rows=rows), Layer(name="b", numel=5), Layer(name="c", numel=5)]
     mixed, dense = buckets_of([[1, 0], [2]], layers)
     assert (mixed.rows, dense.rows) == ((None, rows), ())
-    assert [item.rows for item in partition([mixed, *buckets_of([[0]], layers)], 160.0)] == [(None, rows), (rows,)]
-    assert [item.rows for item in partition(buckets_of([[0]], layers), 159.0)] == [(), ()]
+    assert [item.rows for item in partition(layers, 160.0)] == [(), (), (rows,)]
+    assert [item.rows for item in partition(layers, 159.0)] == [(), (), (), ()]
+    assert [item.rows for item in partition(layers, 160.0, merged=True)] == [(), ()]
 
 
-@pytest.mark.parametrize("cut", [partition, partition_merged])
-def test_as_many_slices_as_are_allowed_and_no_more(cut):
+@pytest.mark.parametrize("merged", [False, True])
+def test_as_many_slices_as_are_allowed_and_no_more(merged):
     """One element a slice: the limit itself is allowed, in bytes as they travel."""
 
     def slices(numel, limit, value_bytes):
-        layers = model((numel, 0))
-        made = cut(layers if cut is partition_merged else buckets_of([[0]], layers), limit, value_bytes)
+        made = partition(model((numel, 0)), limit, value_bytes, merged=merged)
         assert sum(item.numel for item in made) == numel
         return len(made)
 
@@ -182,7 +182,7 @@ def test_as_many_slices_as_are_allowed_and_no_more(cut):
 
 def test_slices_of_one_buffer_span_tensors():
     """Of 5, 1 and 3 elements in backward order, four a slice: 4; 1, 1 and 2; the last one that is left."""
-    made = partition_merged(model((5, 0), (1, 0), (3, 0)), 16.0)
+    made = partition(model((5, 0), (1, 0), (3, 0)), 16.0, merged=True)
     assert [(item.pieces, item.layers, item.offset, item.ready_layer) for item in made] == [
         ((4,), (2,), 0, 2),
         ((1, 1, 2), (2, 1, 0), 4, 0),

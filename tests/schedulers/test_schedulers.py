@@ -20,14 +20,13 @@ from simulator.errors import InputError
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.runtime import Runtime
-from simulator.models.exchange import Bucket
 from simulator.models.graph import Queue
 from simulator.models.layers import Layer, Workload
 from simulator.models.precision import FP32_BYTES
 from simulator.prediction.run import run
 from simulator.scenario.scenario import Scenario
 from simulator.schedulers.asc_wfbp import SimultaneousMerged
-from simulator.schedulers.base import FREE, Costs, partition
+from simulator.schedulers.base import FREE, Costs
 from simulator.schedulers.bucketed import Bucketed
 from simulator.schedulers.decoupled import Decoupled
 from simulator.schedulers.lags import LayerwiseAdaptive
@@ -629,16 +628,6 @@ def test_no_more_than_the_credit_is_under_way(*, layers, partition, credit, node
     for _, now, _ in when:
         under_way = [bucket for bucket, start, end in when if start <= now < end]
         assert len(under_way) == 1 or sum(nbytes[bucket] for bucket in under_way) <= credit
-
-
-def test_fused_buckets_are_not_cut():
-    fused, single = Bucket(0, (500, 700), 1, (2, 1)), Bucket(1, (1000,), 0, (0,))
-    slices = partition([fused, single], 4 * 600)
-    assert [(item.index, item.pieces, item.layers) for item in slices] == [
-        (0, (500, 700), (2, 1)),
-        (1, (600,), (0,)),
-        (2, (400,), (0,)),
-    ]
 
 
 @pytest.mark.parametrize("given", [{"startup": "1 s"}, {"per_byte": "1 ns"}])

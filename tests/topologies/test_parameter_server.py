@@ -18,7 +18,7 @@ from simulator.models.gradients import Block
 from simulator.models.layers import Layer
 from simulator.prediction.run import plan_of, run
 from simulator.scenario.scenario import Scenario
-from simulator.schedulers.base import partition, partition_merged, singles
+from simulator.schedulers.base import partition, singles
 from simulator.topologies.parameter_server import KEYS_PER_TENSOR, ParameterServer, djb2
 
 HASHED = ParameterServer(servers=4, placement="hashed")
@@ -36,7 +36,7 @@ def test_the_hash_is_the_loop_of_the_published_code(key):
 
 def test_a_slice_goes_to_one_server_by_the_key_of_its_tensor():
     layers = [Layer(name=name, numel=numel) for name, numel in (("b", 3), ("a", 10), ("c", 4))]
-    buckets = partition(singles(layers), 4 * 4)
+    buckets = partition(layers, 4 * 4)
     assert [bucket.layers[0] for bucket in buckets] == [2, 1, 1, 1, 0]
     keys = HASHED.slots(buckets, [layer.name for layer in layers])
     a, b, c = 0, KEYS_PER_TENSOR, 2 * KEYS_PER_TENSOR  # tensors are declared in the order of their names
@@ -56,7 +56,8 @@ def test_other_placements_count_buckets():
 
 @given(numels=st.lists(st.integers(1, 30), min_size=1, max_size=6), most=st.integers(1, 12))
 def test_slices_of_a_merged_buffer_hold_every_element_once(numels, most):
-    slices = partition_merged([Layer(name=f"layer {i}", numel=numel) for i, numel in enumerate(numels)], 4 * most)
+    layers = [Layer(name=f"layer {i}", numel=numel) for i, numel in enumerate(numels)]
+    slices = partition(layers, 4 * most, merged=True)
     assert [bucket.index for bucket in slices] == list(range(len(slices)))
     assert [bucket.numel for bucket in slices[:-1]] == [most] * (len(slices) - 1)
     held = []
@@ -68,7 +69,7 @@ def test_slices_of_a_merged_buffer_hold_every_element_once(numels, most):
 
 
 def test_a_merged_buffer_has_one_key_behind_all_gradients_and_parameters():
-    keys = HASHED.slots(partition_merged([Layer(name=name, numel=6) for name in "abc"], 4 * 4), list("abc"))
+    keys = HASHED.slots(partition([Layer(name=name, numel=6) for name in "abc"], 4 * 4, merged=True), list("abc"))
     assert keys == [6 * KEYS_PER_TENSOR + number for number in range(5)]
 
 
@@ -144,6 +145,6 @@ def test_a_slice_of_several_tensors_is_cut_from_a_gradient_where_it_begins():
     """Buckets of a merged buffer begin inside their first tensor only."""
     values = np.arange(10, dtype=np.float32)[None, :]
     block = Block(values, np.repeat([0, 1], [4, 6]), np.arange(10), np.ones(10), (4, 6), 0)
-    slices = partition_merged([Layer(name="a", numel=4), Layer(name="b", numel=6)], 4 * 4)
+    slices = partition([Layer(name="a", numel=4), Layer(name="b", numel=6)], 4 * 4, merged=True)
     made = [block.cut(each.layers, each.offset, each.pieces).of(block).values[0].tolist() for each in slices]
     assert made == [[4, 5, 6, 7], [8, 9, 0, 1], [2, 3]]
