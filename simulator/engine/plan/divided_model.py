@@ -30,7 +30,14 @@ from simulator.models.exchange import (
 )
 from simulator.models.layers import Layer, Workload, block_of
 from simulator.models.operators import ARITHMETIC_BYTES, COLLECTIVES, WHOLE, DescribedTensor, Description, Operator
-from simulator.models.pipeline import Parallelism, count_in_flight, order_stage, run_pipeline, spread_blocks
+from simulator.models.pipeline import (
+    Parallelism,
+    count_in_flight,
+    order_stage,
+    place_chunk,
+    run_pipeline,
+    spread_blocks,
+)
 from simulator.models.sharding import JOINT_LABELS, LAYERS
 from simulator.models.small_cache import LatestResults, ResultsOfObjects
 from simulator.records import replace
@@ -51,7 +58,9 @@ def divide_model(setup: Setup, parallelism: Parallelism) -> Setup:
     experts = np.array([tensor.active is not None for tensor in described.tensors])
     if parallelism.expert > 1 and not experts.any():
         raise expected("a model with `experts`, for an `expert` axis", "one without them")
-    batches = part.micro_batches
+    workload, chunk, mine, forward, backward = _stages.get(
+        (part, described), lambda: _first_stage(part, described, parallelism), parallelism.fingerprint
+    )
     inner = parallelism.tensor * parallelism.context
     strides = {"tensor": 1, "context": parallelism.tensor, "expert": inner}
     copies, each = setup.workers // size, setup.gpus_per_node
@@ -62,23 +71,13 @@ def divide_model(setup: Setup, parallelism: Parallelism) -> Setup:
             JointWork(group_network(setup, getattr(parallelism, name), strides[name]), *work)
             for name, work in _joint_work(setup, described, parallelism).items()
         ),
-        chunk=_chunks_of(setup, parallelism),
-        forward=np.array([layer.forward for layer in part.layers]) / batches,
-        backward=np.array([layer.backward for layer in part.layers]) / batches,
+        chunk=chunk,
+        mine=mine,
+        forward=forward,
+        backward=backward,
         link=group_network(setup, 2, inner * copies) if parallelism.pipeline.stages > 1 else None,
         sent=AllGather(_boundary_elements(setup, inner) * ARITHMETIC_BYTES[described.arithmetic]),
         experts=experts,
-    )
-    mine = model.mine.tolist()
-    kept = math.fsum(described.tensors[layer].kept for layer in mine) / described.samples / described.kept_bytes
-    pipeline = parallelism.pipeline
-    turns = order_stage(pipeline.schedule, 0, pipeline.stages, pipeline.chunks, batches)
-    in_flight = count_in_flight(turns) / pipeline.chunks if pipeline.stages > 1 else 1
-    workload = part.model_copy(
-        update={
-            "layers": tuple(part.layers[layer] for layer in mine),
-            "activation_bytes": part.activation_bytes and kept * in_flight * part.activation_bytes,
-        }
     )
     return replace(
         setup,
@@ -89,6 +88,29 @@ def divide_model(setup: Setup, parallelism: Parallelism) -> Setup:
         divided=model,
         groups=inner * parallelism.pipeline.stages,
     )
+
+
+_Stage = tuple[Workload, Ints, Ints, Floats, Floats]
+"""What a GPU of the first stage computes, and of `DividedModel` the chunks, its layers, and seconds of both passes."""
+_stages: ResultsOfObjects[_Stage] = ResultsOfObjects(64)
+
+
+def _first_stage(part: Workload, described: Description, parallelism: Parallelism) -> _Stage:
+    pipeline, batches, chunk = parallelism.pipeline, part.micro_batches, _chunks_of(part.layers, parallelism)
+    of_first = [place_chunk(pipeline.schedule, 0, pipeline.stages, each) for each in range(pipeline.chunks)]
+    mine = np.flatnonzero(np.isin(chunk, of_first))
+    kept = math.fsum(described.tensors[layer].kept for layer in mine.tolist()) / described.samples
+    kept /= described.kept_bytes
+    turns = order_stage(pipeline.schedule, 0, pipeline.stages, pipeline.chunks, batches)
+    in_flight = count_in_flight(turns) / pipeline.chunks if pipeline.stages > 1 else 1
+    workload = part.model_copy(
+        update={
+            "layers": tuple(part.layers[layer] for layer in mine.tolist()),
+            "activation_bytes": part.activation_bytes and kept * in_flight * part.activation_bytes,
+        }
+    )
+    forward, backward = (np.array([getattr(layer, way) for layer in part.layers]) for way in ("forward", "backward"))
+    return workload, chunk, mine, forward / batches, backward / batches
 
 
 _Joint = tuple[tuple[Communication, ...], Ints, Floats, Floats]
@@ -206,10 +228,10 @@ def _boundary_elements(setup: Setup, inner: int) -> float:
     return float(setup.workload.pass_size * architecture.sequence * architecture.hidden / inner)
 
 
-def _chunks_of(setup: Setup, parallelism: Parallelism) -> Ints:
+def _chunks_of(layers: Sequence[Layer], parallelism: Parallelism) -> Ints:
     """The chunk of each tensor: blocks as even as can be, with what is before and after them, which count as blocks
     where there are more chunks (`--account-for-embedding-in-pipeline-split` of Megatron-Core)."""
-    pipeline, layers = parallelism.pipeline, setup.workload.layers
+    pipeline = parallelism.pipeline
     count = pipeline.stages * pipeline.chunks
     units = units_of(layers)[::-1]
     blocks = [place for place, unit in enumerate(units) if block_of(layers[unit[0]].name) is not None]

@@ -17,7 +17,7 @@ from simulator.models.curves import Floats
 from simulator.models.exchange import AllGather, Communication, Ints, Layout, Placement, Selection
 from simulator.models.layers import Workload
 from simulator.models.overlap import Overlap
-from simulator.models.pipeline import Parallelism, place_chunk
+from simulator.models.pipeline import Parallelism
 from simulator.models.sharding import Copies, ReduceWire, WireFormat
 from simulator.models.small_cache import MOST, LatestResults
 from simulator.models.wiring import Wiring
@@ -102,6 +102,7 @@ class DividedModel(Record):
 
     - `axes`: collectives inside of layers.
     - `chunk` (L,): the chunk of each layer of the model, of which the GPU has those of the first stage.
+    - `mine`: the layers of the first stage.
     - `forward`, `backward` (L,): seconds of a micro-batch.
     - `link`: the network between neighbouring stages, and what is sent there in each direction for a micro-batch.
     - `experts` (L,): whether a layer has those of the experts that the GPU has.
@@ -110,18 +111,12 @@ class DividedModel(Record):
     parallelism: Parallelism
     axes: tuple[JointWork, ...]
     chunk: Ints
+    mine: Ints
     forward: Floats
     backward: Floats
     link: NetworkSetup | None
     sent: AllGather
     experts: npt.NDArray[np.bool_]
-
-    @property
-    def mine(self) -> Ints:
-        """The layers of the first stage."""
-        pipeline = self.parallelism.pipeline
-        of_first = [place_chunk(pipeline.schedule, 0, pipeline.stages, chunk) for chunk in range(pipeline.chunks)]
-        return np.flatnonzero(np.isin(self.chunk, of_first))
 
 
 class Setup(Record):
