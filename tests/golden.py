@@ -32,6 +32,7 @@ from simulator.records import asdict
 from simulator.scenario.reading import load
 from simulator.sparsifiers.base import Sparsifier
 from simulator.studies.validate.validation import validate
+from simulator.topologies.nccl_times import NcclTimes
 from simulator.topologies.nccl_tuning import NcclTuning
 
 FOLDER = Path(__file__).parent / "golden"
@@ -69,7 +70,7 @@ def _nccl(gpu, cpu, intra):
     tuning = NcclTuning(gpu=gpu, cpu=cpu, intra=intra, channels=4, intra_bandwidth=1e12, inter_bandwidth=6e11)
     sizes, sums = 2.0 ** np.arange(3, 31), {}
     for primitive, layout in product(PRIMITIVES, (Layout(1, 8), Layout(2, 8), Layout(4, 8), Layout(16, 1))):
-        seconds = tuning.knowledge(Machine(), layout).seconds(primitive, sizes, layout)
+        seconds = NcclTimes(tuning.knowledge(Machine(), layout), Machine(), primitive, layout).expected(sizes)
         sums[f"{primitive} {layout.nodes}x{layout.gpus_per_node}"] = [
             [None if np.isinf(each).any() else float(each.sum()) for each in algorithm] for algorithm in seconds
         ]

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 
 from simulator.engine.clock.graphs import graph_of
-from simulator.engine.plan.phases import Algorithms, count_traffic
+from simulator.engine.plan.phases import Algorithms
 from simulator.engine.plan.plan import Plan
 from simulator.errors import InputError, Problem
 from simulator.fabrics.base import Fabric
@@ -49,8 +49,11 @@ def network_uses(plan: Plan) -> list[NetworkUse]:
         return [replace(made[0], axis=SITE), *there]
     gpus = groups * plan.wiring.layout.workers  # of a pipeline, as if all stages had the traffic of the first
     for axis in plan.axes:
-        network, uses = axis.network, axis.uses(graph_of(plan).calls)
-        traffic, algorithms = count_traffic(axis.steps, uses, network, shared=False)
+        network, algorithms = axis.network, Algorithms()
+        traffic, called = axis.prices.count(axis.often(graph_of(plan).calls).astype(float))
+        for (primitive, name), times in called.items():
+            if times:
+                algorithms[primitive, network.topology.kind if primitive == "messages" else name] += times
         groups = gpus // network.wiring.layout.workers
         made.append(NetworkUse(traffic, network.wiring, algorithms, network.fabric, groups, axis.axis))
     return made

@@ -19,6 +19,7 @@ from simulator.hardware.machine import PROTOCOLS, Machine
 from simulator.loading.finding import find_in_folder
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout
+from simulator.models.small_cache import LatestResults
 from simulator.records import replace
 from simulator.topologies.base import Rounds, Subset, Topology
 from simulator.topologies.nccl_channels import Channels
@@ -166,6 +167,10 @@ def _check_names(known: tuple[str, ...], text: str | None) -> str | None:
     return text
 
 
+_times: LatestResults[NcclTimes] = LatestResults(64)
+"""What collectives take on machines that the points of a sweep have in common."""
+
+
 class Nccl(Topology, kind="nccl"):
     """NCCL: rings, trees and sums in switches over all NICs, chosen by NCCL's own model for each payload.
 
@@ -220,9 +225,9 @@ class Nccl(Topology, kind="nccl"):
             small = nbytes <= self.tree_up_to if primitive == "all_reduce" else np.zeros(len(nbytes), dtype=bool)
             return [Subset(Tree(), small, "tree"), Subset(Ring(), ~small, "ring")]
         machine = machine or Machine()
-        known = self._known(machine, layout)
-        times = NcclTimes(known, machine, primitive, layout)
-        expected_time = known.seconds(primitive, nbytes, layout)
+        key = self.fingerprint, machine, primitive, layout
+        times = _times.get(key, lambda: NcclTimes(self._known(machine, layout), machine, primitive, layout))
+        expected_time = times.expected(nbytes)
         chosen, by_row = self._chosen_numbers(primitive, nbytes, layout, expected_time)
         made = []
         for number in np.unique(chosen).tolist():

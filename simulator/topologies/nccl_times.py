@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import cast
 
 import numpy as np
+import numpy.typing as npt
 
 from simulator.hardware.machine import PROTOCOLS, Machine
 from simulator.models.curves import Floats
@@ -59,6 +60,25 @@ class NcclTimes(Record, dict=True):
     machine: Machine
     primitive: str
     layout: Layout
+
+    def expected(self, nbytes: Floats) -> Floats:
+        """Seconds (6, 3, b) that NCCL's model expects by algorithm, protocol and payload; infinite for pairs that it
+        does not have."""
+        latency, bandwidth = (np.repeat(each[:, :, None], len(nbytes), axis=2) for each in self._model[:2])
+        bandwidth[TREE] *= tree_left(nbytes)
+        if self.primitive == "all_reduce" and self.layout.nodes > 1:
+            plateau = nbytes >= 64 * self.known.channels * self.layout.workers
+            latency[RING, SIMPLE, plateau] *= self.known.plateau
+        with np.errstate(divide="ignore", invalid="ignore"):
+            time: Floats = latency + nbytes / bandwidth
+        time[~self._model[2]] = np.inf
+        return time
+
+    @cached_property
+    def _model(self) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
+        """Start-ups, rates and availability (6, 3) by NCCL's model."""
+        asked = self.primitive, self.layout
+        return self.known.latency(*asked), self.known.bandwidth(*asked), self.known.available(*asked)
 
     def efficiency(self, algorithm: int, protocol: int, nbytes: Floats) -> Floats:
         """Share of the links' rate (b,) that each payload gets."""
@@ -126,7 +146,7 @@ class NcclTimes(Record, dict=True):
         chunk = np.full(len(nbytes), _MOST_SWITCH_CHUNK if layout.nodes < 4 else _MOST_SWITCH_CHUNK / 2)
         for times, smaller in _SWITCH_CHUNKS[algorithm]:
             chunk = np.where(nbytes < times * parts * chunk, np.minimum(chunk, smaller), chunk)
-        rate = known.bandwidth(self.primitive, layout)[NVLS, SIMPLE]
+        rate = self._model[1][NVLS, SIMPLE]
         filling: Floats = 2 * np.minimum(nbytes, parts * chunk) / rate
         return filling
 

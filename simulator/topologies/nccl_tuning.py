@@ -251,19 +251,6 @@ class Knowledge(Record):
     sharp: bool
     rccl: bool = False
 
-    def seconds(self, primitive: str, nbytes: Floats, layout: Layout) -> Floats:
-        """Predicted seconds (6, 3, b) by algorithm, protocol and payload; infinite for pairs that are not available."""
-        latency = np.repeat(self.latency(primitive, layout)[:, :, None], len(nbytes), axis=2)
-        bandwidth = np.repeat(self.bandwidth(primitive, layout)[:, :, None], len(nbytes), axis=2)
-        bandwidth[TREE] *= tree_left(nbytes)
-        if primitive == "all_reduce" and layout.nodes > 1:
-            plateau = nbytes >= 64 * self.channels * layout.workers
-            latency[RING, SIMPLE, plateau] *= self.plateau
-        with np.errstate(divide="ignore", invalid="ignore"):
-            time: Floats = latency + nbytes / bandwidth
-        time[~self.available(primitive, layout)] = np.inf
-        return time
-
     @property
     def plateau(self) -> float:
         """How much longer the start-up of a ring by Simple between nodes is with more than a few bytes."""

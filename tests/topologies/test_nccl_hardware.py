@@ -78,10 +78,10 @@ def test_gathers_of_512_hopper_gpus_by_old_and_newer_versions(version, label, co
     (choice,) = Nccl(tuning=tuning).choices("all_gather", size, layout, machine)
     assert choice.label == label
     algorithm, protocol = RING, ("LL", "LL128", "Simple").index(label.split()[1])
-    expected = tuning.knowledge(machine, layout).seconds("all_gather", size, layout)[algorithm, protocol, 0]
+    priced = NcclTimes(tuning.knowledge(machine, layout), machine, "all_gather", layout)
+    expected = priced.expected(size)[algorithm, protocol, 0]
     hand = 1e-6 * (base + 448 * inside + 63 * across) + 403e6 * 511 / 512 / (share * 400e9)
     assert expected == pytest.approx(hand, rel=1e-12)
-    priced = NcclTimes(tuning.knowledge(machine, layout), machine, "all_gather", layout)
     hops = 1e-6 * (base + 511 * 7 / 8 * inside + 511 / 8 * across)
     assert priced.start_up(algorithm, protocol, size)[0] == pytest.approx(hops, rel=1e-12)
 

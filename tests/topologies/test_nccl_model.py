@@ -9,8 +9,10 @@ from math import inf, log2
 import numpy as np
 import pytest
 
+from simulator.hardware.machine import Machine
 from simulator.models.exchange import Layout
 from simulator.records import replace
+from simulator.topologies.nccl_times import NcclTimes
 from simulator.topologies.nccl_tuning import (
     COLLNET,
     LL,
@@ -160,7 +162,7 @@ def test_times_are_those_of_the_source(primitive, shape):
     sizes = [*SIZES, limit - 1, limit]
     pairs = [*product((TREE, RING, COLLNET, NVLS, NVLS_TREE, PAT), (LL, LL128, SIMPLE))]
     for known in KNOWN:
-        made = known.seconds(primitive, np.array(sizes, dtype=float), layout)
+        made = NcclTimes(known, Machine(), primitive, layout).expected(np.array(sizes, dtype=float))
         right = [seconds(known, pair, primitive, sizes, layout) for pair in pairs]
         np.testing.assert_allclose([made[pair] for pair in pairs], right, rtol=1e-12)
 

@@ -47,7 +47,7 @@ class Intervals(Struct, eq=False):
     `began`: when each worker began. `left_out`: tasks that waited for an iteration before, which there was none of.
     `busy`: the parts of exchanges of a single iteration that the clock followed event by event; None where they follow
     from the start of each exchange. `before`: when tasks of the period before started, whose exchanges may still be
-    under way. `alone`: seconds by itself of each task that exchanges may slow down.
+    under way. `alone`: seconds by itself of each task that exchanges may slow down. `known`: parts that were asked for.
     """
 
     graph: Graph
@@ -60,6 +60,7 @@ class Intervals(Struct, eq=False):
     before: Sequence[Seconds] = ()
     state: State | None = None
     alone: Mapping[int, Seconds] = field(default_factory=dict)
+    known: dict[tuple[int, int], list[Busy]] = field(default_factory=dict)
 
     def slowed(self, place: int) -> Seconds:
         """Seconds by which exchanges made a task longer."""
@@ -77,7 +78,11 @@ class Intervals(Struct, eq=False):
 
     def parts(self, number: int = 0, worker: int = 0) -> list[Busy]:
         """The parts of a worker's exchanges in one iteration, in the order of the graph."""
-        return self._parts_of(self.start, number, worker) if self.busy is None else self.busy
+        if self.busy is not None:
+            return self.busy
+        if (number, worker) not in self.known:
+            self.known[number, worker] = self._parts_of(self.start, number, worker)
+        return self.known[number, worker]
 
     def _parts_of(self, starts: Sequence[Seconds], number: int, worker: int) -> list[Busy]:
         plan, made = self.numbers.points[number][0], list[Busy]()

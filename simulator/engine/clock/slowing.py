@@ -72,7 +72,7 @@ def end_slowed(start: float, seconds: float, under_way: Sequence[Interval], slow
     4.0
     """
     now, left = start, seconds
-    for low, high in under_way[bisect_right(under_way, start, key=lambda interval: interval[1]) :]:
+    for low, high in under_way[_first_after(under_way, start) :]:
         if now < low:
             step = min(left, low - now)
             now, left = now + step, left - step
@@ -82,6 +82,12 @@ def end_slowed(start: float, seconds: float, under_way: Sequence[Interval], slow
         now = high if step < left else now + step * (1.0 + slowdown)
         left -= step
     return now + left
+
+
+def _first_after(under_way: Sequence[Interval], time: float) -> int:
+    """The number of the first interval that ends after a time."""
+    place = bisect_right(under_way, (time, math.inf))
+    return place - 1 if place and under_way[place - 1][1] > time else place
 
 
 class SlowedCompute:
@@ -129,8 +135,7 @@ class SlowedCompute:
 
     def add_exchange(self, low: float, high: float) -> None:
         """Note an exchange from `low` to `high`; those of several communicators that overlap are one."""
-        last = bisect_right(self.under_way, low, key=lambda interval: interval[1])
-        first = last
+        first = last = _first_after(self.under_way, low)
         while last < len(self.under_way) and self.under_way[last][0] < high:
             low, high = min(low, self.under_way[last][0]), max(high, self.under_way[last][1])
             last += 1

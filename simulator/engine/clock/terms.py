@@ -133,7 +133,8 @@ def _other_waits(
     holds = may_wait_for_none(ran, number)
     if not (gaps and (holds or kernels)):
         return 0.0, 0.0
-    waits = [(ran.of_point(gap.alone, number), ran.of_point(gap.end, number)) for gap in gaps]
+    pairs = [(ran.of_point(gap.alone, number), ran.of_point(gap.end, number)) for gap in gaps]
+    waits = [pair if pair[0].shape == pair[1].shape else np.broadcast_arrays(*pair) for pair in pairs]
     weights, worker = np.ones(1) if ran.numbers.workers is None else ran.numbers.workers.weights[number], 0
     if _are_apart(ran) and ran.busy is None:  # each has exchanges of its own: those of who waits longest stand for all
         worker = int(np.argmax(sum(high - low for low, high in waits)))
@@ -149,17 +150,18 @@ def _other_waits(
 
 
 def _waited(
-    waits: Sequence[tuple[Floats, Floats]], weights: Floats, during: Sequence[tuple[float, float]] | None = None
+    waits: Sequence[Sequence[Floats]], weights: Floats, during: Sequence[tuple[float, float]] | None = None
 ) -> float:
     """Seconds of waits, mean over workers; those `during` intervals of time where these are given."""
     edges = np.ravel(merge_intervals(during or ()))
     covered = np.cumsum(np.diff(edges, prepend=edges[:1]) * (np.arange(len(edges)) % 2))
-    made = 0.0
-    for low, high in waits:
-        spent = high - low
-        if during is not None:
-            spent = np.interp(high, edges, covered) - np.interp(low, edges, covered) if len(edges) else np.zeros(1)
-        made += float(spent[0] if len(spent) == 1 else (spent * weights).sum())
+    low, high = (np.concatenate(ends) for ends in zip(*waits, strict=True))
+    if during is not None:
+        low, high = (np.interp(each, edges, covered) if len(edges) else np.zeros(len(each)) for each in (low, high))
+    made, spent, place = 0.0, high - low, 0
+    for start, _ in waits:
+        own = spent[place : place + len(start)]
+        made, place = made + float(own[0] if len(own) == 1 else (own * weights).sum()), place + len(start)
     return made
 
 

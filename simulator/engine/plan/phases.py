@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -125,19 +125,22 @@ def ends_of(rounds: Rounds) -> tuple[Ints, Ints]:
     return np.concatenate([item.src for item in rounds]), np.concatenate([item.dst for item in rounds])
 
 
-def add_traffic(traffic: Traffic, rounds: Rounds, wiring: Wiring, times: Floats) -> tuple[Ints, Ints, Route]:
-    """Add the bytes of each payload, `times` (b,) over; returns senders, receivers and routes of all rounds."""
-    src, dst = ends_of(rounds)
-    route = wiring.route(src, dst)
+def add_traffic(traffic: Traffic, rounds: Rounds, src: Ints, route: Route, times: Floats) -> None:
+    """Add the bytes of each payload, `times` (b,) over, with the senders and routes of the messages of all rounds."""
     traffic.add(src, route, np.concatenate([item.repeat * weigh_rows(times, item.nbytes) for item in rounds]))
-    return src, dst, route
 
 
 def traffic_of(rounds: Rounds, wiring: Wiring) -> Traffic:
     """The traffic of one payload's messages."""
+    return _add_up([(1, rounds)] if rounds else (), wiring)
+
+
+def _add_up(phases: Iterable[tuple[int, Rounds]], wiring: Wiring) -> Traffic:
+    """The traffic of phases, each of which takes place so often."""
     traffic = no_traffic(wiring)
-    if rounds:
-        add_traffic(traffic, rounds, wiring, np.ones(1))
+    for times, rounds in phases:
+        src, dst = ends_of(rounds)
+        add_traffic(traffic, rounds, src, wiring.route(src, dst), np.full(1, float(times)))
     return traffic
 
 
@@ -148,10 +151,8 @@ def count_traffic(
 
     `shared`: exchanges meet more on the links than the job's own collectives; then all bytes of the protocol count.
     """
-    traffic, algorithms = no_traffic(network.wiring), Algorithms()
-    for times, rounds in _phases_in(steps, uses, network, algorithms, shared):
-        add_traffic(traffic, rounds, network.wiring, np.full(1, float(times)))
-    return traffic, algorithms
+    algorithms = Algorithms()
+    return _add_up(_phases_in(steps, uses, network, algorithms, shared), network.wiring), algorithms
 
 
 def traffic_between(steps: Sequence[Communication], uses: Uses, network: NetworkSetup, *, shared: bool) -> csr_array:

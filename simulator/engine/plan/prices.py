@@ -17,6 +17,7 @@ from simulator.engine.plan.phases import (
     Uses,
     add_traffic,
     carry_collectives,
+    ends_of,
     no_traffic,
     payload_bytes,
     phases_of,
@@ -38,7 +39,8 @@ class Prices(Struct):
     `start_up`: seconds of the steps of pipelined collectives that do not depend on the links.
     `folded` and `flowed`: how many payloads were timed by each interpreter. `obstacles`: why the fold would not be
     exact. `algorithms`: how many payloads of each primitive each algorithm carries, and `reasons` why. `curves`: the
-    measured curves that were used, and whether they cover all payloads.
+    measured curves that were used, and whether they cover all payloads. `payloads`, and `carriers`, the steps of each
+    algorithm, are there where it was not known how often steps occur.
     """
 
     seconds: Floats
@@ -50,6 +52,18 @@ class Prices(Struct):
     obstacles: list[str] = field(default_factory=list)
     algorithms: Algorithms = field(default_factory=Algorithms)
     reasons: dict[tuple[str, str], str] = field(default_factory=dict)
+    payloads: Sequence[Payloads] = ()
+    carriers: Sequence[tuple[tuple[str, str], Ints]] = ()
+
+    def count(self, times: Floats) -> tuple[Traffic, Algorithms]:
+        """The traffic and the algorithms of steps that occur so often (s,)."""
+        traffic = Traffic(np.zeros_like(self.traffic.sent), np.zeros_like(self.traffic.links))
+        algorithms = Algorithms()
+        for item in self.payloads:
+            add_traffic(traffic, item.rounds, item.src, item.route, times[item.places])
+        for algorithm, places in self.carriers:
+            algorithms[algorithm] += int(times[places].sum())
+        return traffic, algorithms
 
 
 class Lane(NamedTuple):
@@ -125,23 +139,26 @@ class _StepPrices:
     def __init__(self, steps: Sequence[Communication], uses: Uses, network: NetworkSetup) -> None:
         self.steps, self.network = steps, network
         self.networks, self.numbers = list[NetworkSetup](), dict[int, int]()
-        self.times = np.bincount([place for _, place in uses], minlength=len(steps)).astype(float)
-        self.payloads: list[Payloads] = []
+        times = np.bincount([place for _, place in uses], minlength=len(steps)).astype(float)
+        self.payloads, self.carriers = list[Payloads](), list[tuple[tuple[str, str], Ints]]()
         self.common = Prices(np.zeros(len(steps)), np.zeros(len(steps)), no_traffic(network.wiring))
         groups: dict[type, list[int]] = defaultdict(list)
         for place, step in enumerate(steps):
             if isinstance(step, PushPull):
                 phases = phases_of(step, 0, network)
-                self.common.algorithms[phases.algorithm] += int(self.times[place])
-                self.payloads += [self._count(np.array([place]), phase) for phase in phases if phase]
+                self.carriers.append((phases.algorithm, np.array([place])))
+                self.payloads += [self._lay_out(np.array([place]), phase) for phase in phases if phase]
             elif isinstance(step, Messages):
-                self.common.algorithms["messages", step.label] += int(self.times[place])
+                self.carriers.append((("messages", step.label), np.array([place])))
             else:
                 groups[type(step)].append(place)
         for alike, rounds in _stack_messages(steps, network):
-            self.payloads.append(self._count(np.array(alike), rounds))
+            self.payloads.append(self._lay_out(np.array(alike), rounds))
         for places in groups.values():
             self._add_collectives(np.array(places))
+        whole = replace(self.common, payloads=self.payloads, carriers=self.carriers)
+        traffic, algorithms = whole.count(times)
+        self.common = replace(self.common if uses else whole, traffic=traffic, algorithms=algorithms)
 
     def add(self, network: NetworkSetup) -> int:
         """Price the steps on one more network; its number."""
@@ -179,12 +196,12 @@ class _StepPrices:
             common.seconds[places[covered]] = measured.curve.time(nbytes[covered])
             common.curves[measured.id] = (measured, bool(covered.all()))
         for choice, some, total, rounds in carry_collectives(members, network):
-            common.algorithms[primitive, choice.label] += int(self.times[places[some]].sum())
+            self.carriers.append(((primitive, choice.label), places[some]))
             if choice.reason:
                 common.reasons[primitive, choice.label] = choice.reason
             if not rounds:
                 continue
-            made = self._count(places[some], rounds)
+            made = self._lay_out(places[some], rounds)
             made.total, made.timed = total, np.flatnonzero(~covered[some])
             made.efficiency, made.start_up, made.beside = (
                 None if each is None else each[some] for each in (choice.efficiency, choice.start_up, choice.beside)
@@ -193,12 +210,13 @@ class _StepPrices:
                 common.start_up[made.places] = made.start_up
             self.payloads.append(made)
 
-    def _count(self, places: Ints, rounds: Rounds) -> Payloads:
-        """Payloads, whose traffic is counted."""
+    def _lay_out(self, places: Ints, rounds: Rounds) -> Payloads:
+        """Payloads, with the routes of their messages."""
         refuse_messages(
             sum(map(len, [item.src for item in rounds] + [item.src for item in self.payloads])), priced=True
         )
-        src, dst, route = add_traffic(self.common.traffic, rounds, self.network.wiring, self.times[places])
+        src, dst = ends_of(rounds)
+        route = self.network.wiring.route(src, dst)
         return Payloads(places, rounds, src, dst, route, np.arange(len(places)), self.networks)
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
 from simulator.engine.clock.graphs import graph_of
-from simulator.engine.plan.phases import Uses
 from simulator.errors import InputError
-from simulator.models.exchange import Communication
 from simulator.prediction.doubts.spread import Response, Spread, alone
 from simulator.prediction.doubts.verdict import command_of, least_known, measurements_of
 from simulator.prediction.memory import payload_bytes
@@ -118,10 +116,11 @@ def _summarise_exchanges(prediction: Prediction, exposed: Exposure) -> ExchangeS
     plan, workers, spent = prediction.plan, prediction.plan.wiring.layout.workers, None
     if exposed.every is not None:
         spent = {part: float(seconds) for part, seconds in zip(PARTS, exposed.every, strict=True) if part != "sharing"}
-    called: list[tuple[Sequence[Communication], Uses, int]] = [(plan.work.steps, plan.work.uses, workers)]
+    nbytes = [payload_bytes(plan.work.steps[place], workers) for _, place in plan.work.uses]
     for axis in plan.axes:
-        called.append((axis.steps, axis.uses(graph_of(plan).calls), axis.network.wiring.layout.workers))
-    nbytes = [payload_bytes(steps[place], size) for steps, uses, size in called for _, place in uses]
+        size, often = axis.network.wiring.layout.workers, axis.often(graph_of(plan).calls).tolist()
+        for step, times in zip(axis.steps, often, strict=True):
+            nbytes += [payload_bytes(step, size)] * times
     return ExchangeSum(len(plan.work.buckets), len(nbytes), float(np.sum(nbytes)) if nbytes else 0.0, spent)
 
 

@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from simulator.engine.plan.network_setup import NetworkSetup
-from simulator.engine.plan.phases import Uses
 from simulator.engine.plan.prices import Lane, Prices
 from simulator.engine.plan.setup import ExpertShards, Setup, Sharding
 from simulator.engine.plan.work.kernels import KernelPrices
@@ -184,13 +183,13 @@ class AxisPrices(Record):
     prices: Prices
     calls: dict[str, Calls]
 
-    def uses(self, called: Mapping[str, Ints]) -> Uses:
-        """Which of the steps take place, where the collectives of each unit are called so often (b,)."""
-        often = np.zeros(len(self.steps))
+    def often(self, called: Mapping[str, Ints]) -> Ints:
+        """How often each of the steps takes place, where the collectives of each unit are called so often (b,)."""
+        made = np.zeros(len(self.steps))
         for name, unit, step, times in self.calls.values():
             if name in called:
-                np.add.at(often, step, times * called[name][unit])
-        return [(0, place) for place, times in enumerate(np.rint(often).astype(int).tolist()) for _ in range(times)]
+                np.add.at(made, step, times * called[name][unit])
+        return np.rint(made).astype(int)
 
 
 def add_up(axes: Sequence[AxisPrices], values: Iterable[Floats]) -> dict[str, Floats]:
