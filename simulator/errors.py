@@ -111,10 +111,12 @@ def format_value(value: object, limit: int = 60) -> str:
 
 
 def _repr(value: object, room: int) -> str:
-    """`repr`, but of a large value little more than the first `room` characters."""
+    """As a file has it, or `repr`, but of a large value little more than the first `room` characters."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, str | bytes):
         return repr(value[: room + 1])
-    if isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, int):
         return repr(value) if value.bit_length() < 4 * room + 60 else f"a number of {value.bit_length()} bits"
     if not isinstance(value, list | tuple | dict) or room <= 0:
         return "..." if room <= 0 else repr(value)

@@ -36,6 +36,10 @@ class Dimension(Record):
     si: str
 
 
+def _a(noun: str) -> str:
+    return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
+
+
 def _prefixed(unit: str) -> dict[str, float]:
     return {f"{name}{unit}": factor for name, factor in _PREFIX.items()}
 
@@ -69,14 +73,14 @@ def parse(text: str, dimension: str) -> float:
     known = DIMENSIONS[dimension]
     match = _QUANTITY.fullmatch(text.strip()) if len(text) <= _LONGEST else None
     if match is None:
-        raise ValueError(f"a {dimension} such as {known.example}")
+        raise ValueError(f"{_a(dimension)} such as {known.example}")
     number, unit = float(match[1]), (match[2] or "").strip().replace("\u03bc", "µ")  # the Greek letter, as the sign
     if not unit:
         if dimension == "fraction" or number == 0:
             return number
-        raise ValueError(f"a {dimension} with its unit, such as {known.example}")
+        raise ValueError(f"{_a(dimension)} with its unit, such as {known.example}")
     if unit not in known.units:
-        raise ValueError(f"a {dimension} in one of {', '.join(known.units)}")
+        raise ValueError(f"{_a(dimension)} in one of {', '.join(known.units)}")
     return number * known.units[unit]
 
 
@@ -119,15 +123,15 @@ class Quantity(Record):
             except ValueError as error:
                 raise expected_quantity(str(error)) from None
         elif isinstance(value, bool) or not isinstance(value, int | float):
-            raise expected_quantity(f"a {dimension} such as {known.example}")
+            raise expected_quantity(f"{_a(dimension)} such as {known.example}")
         elif strict and dimension != "fraction" and value != 0 and not isinstance(value, SiFloat | SiInt):
-            raise expected_quantity(f"a {dimension} with its unit, such as {known.example}")
+            raise expected_quantity(f"{_a(dimension)} with its unit, such as {known.example}")
         else:
             number = float(value) if abs(value) < _HUGE else math.inf
         if not math.isfinite(number):
             raise expected_quantity("a finite number")
         if number <= 0 and not self.zero:
-            raise expected_quantity(f"a {dimension} above 0")
+            raise expected_quantity(f"{_a(dimension)} above 0")
         problem = BOUNDS[self.kind].problem(number, self.zero, known.si)
         if problem:
             raise expected_quantity(problem)

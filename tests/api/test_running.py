@@ -105,7 +105,7 @@ def test_versus_works_in_every_form():
     [
         ("quickstar", {}, "no scenario named 'quickstar' .*: did you mean 'quickstart'"),
         (5, {}, "scenario: expected the name or path of a scenario, a mapping or a Scenario, got 5"),
-        (None, {}, "got None"),
+        (None, {}, "got null"),
         ({}, {}, "the scenario: workload: expected this key, got nothing"),
         ("quickstart", {"nodes": 4}, r"^nodes: expected a known key, got 'nodes': did you mean 'cluster\.nodes'"),
         ("quickstart", {"density": 0.1}, r"did you mean 'sparsifier\.density'"),

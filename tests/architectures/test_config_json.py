@@ -214,9 +214,9 @@ def test_what_a_type_does_with_its_keys(tmp_path: Path, name: str, more: Any, ke
 @pytest.mark.parametrize(
     ("name", "more", "words"),
     [
-        ("BERT base", {"tie_word_embeddings": False}, "tie_word_embeddings: expected true, got False"),
+        ("BERT base", {"tie_word_embeddings": False}, "tie_word_embeddings: expected true, got false"),
         ("MPT 7B", {"attn_config": {"qk_ln": True}}, "attn_config: expected attention without qk_ln"),
-        ("StableLM 3B", {"qk_layernorm": True}, "qk_layernorm: expected false, got True"),
+        ("StableLM 3B", {"qk_layernorm": True}, "qk_layernorm: expected false, got true"),
         ("Phi-2", {"partial_rotary_factor": 3}, "partial_rotary_factor: expected a share from 0 to 1, got 3"),
         ("Mamba 2 2.7B", {"head_dim": 3}, "head_dim: expected 64, got 3"),
         ("ALBERT base", {"num_hidden_groups": 2}, "num_hidden_groups: expected 1, got 2"),
