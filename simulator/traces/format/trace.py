@@ -7,7 +7,6 @@ import math
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
-from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -231,21 +230,13 @@ class Trace(Record, dict=True):
     def _floors(self) -> dict[str, float]:
         return {}
 
-    def union_points(self, granularity: str, error_feedback: bool, density: float) -> dict[int, dict[int, float]]:
-        """Measured unions by iteration: the share of coordinates that at least one of n workers selected, by n."""
-        points: dict[int, dict[int, float]] = {}
+    def union_points(self, granularity: str, error_feedback: bool, density: float) -> dict[int, dict[int, UnionPoint]]:
+        """Measured unions by iteration, and in each by the number of workers."""
+        points: dict[int, dict[int, UnionPoint]] = {}
         for item in self.unions:
             if (item.granularity, item.error_feedback, item.density) == (granularity, error_feedback, density):
-                points.setdefault(item.iteration, {})[item.workers] = item.union_density
+                points.setdefault(item.iteration, {})[item.workers] = item
         return points
-
-    def union_error(self, granularity: str, error_feedback: bool, density: float, workers: int) -> float:
-        """Relative standard error of the mean over iterations of measured unions of `workers`."""
-        key = granularity, error_feedback, density, workers
-        of = attrgetter("granularity", "error_feedback", "density", "workers")
-        found = [item for item in self.unions if of(item) == key]
-        total = math.fsum(item.union_density for item in found)
-        return math.hypot(*(item.se for item in found)) / total if total else 0.0
 
     def _workers(self, workers: int | Sequence[int] | None) -> tuple[int, ...]:
         n = self.spec.workers
