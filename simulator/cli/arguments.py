@@ -14,6 +14,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from simulator.cli.signatures import written
+from simulator.loading.finding import find_file, known_names
 
 _FOLDERS = {
     "workload": ("workloads", "traces"),
@@ -33,8 +34,6 @@ class FileName(click.types.StringParamType):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Names and YAML files that begin with the text; any file where there are none."""
-        from simulator.loading.finding import known_names
-
         known = known_names(self.folder)
         if "/" not in incomplete:  # a name without its folder is accepted, too, and is shorter
             known = [*known, *(name.rpartition("/")[2] for name in known if incomplete and "/" in name)]
@@ -101,8 +100,6 @@ def keys_below(parent: str) -> list[str]:
 
 def values_of(key: str) -> list[str]:
     """Values that a key may have: kinds, names of configs, and words."""
-    from simulator.loading.finding import known_names
-
     words: set[str] = set()
     for part in _schemas_at(key):
         words |= {item for item in (*part.get("enum", ()), part.get("const")) if isinstance(item, str)}
@@ -113,8 +110,6 @@ def values_of(key: str) -> list[str]:
 
 @cache
 def _scenario_schema() -> Mapping[str, Any]:
-    from simulator.loading.finding import find_file
-
     path = find_file("schema/scenario.json", None)
     return {} if path is None else dict(json.loads(path.read_text(encoding="utf-8")))
 

@@ -12,6 +12,9 @@ from simulator.cli.arguments import AsJson, Count, Overrides, ScenarioName, Shar
 from simulator.cli.root import exit_if_interrupted, main, print_document
 from simulator.cli.signatures import command, written
 from simulator.errors import InputError, Problem
+from simulator.files import write_text
+from simulator.records import replace
+from simulator.reporting.terminal.progress import watch_steps
 
 if TYPE_CHECKING:
     from simulator.calibration.fits.accuracy import FittedLine
@@ -83,7 +86,6 @@ def calibrate_kernels(
     from simulator.calibration.configs import About, gpu_config
     from simulator.calibration.kernels import calibrate_kernels as fit_kernels
     from simulator.calibration.timings import TimingRows, parse_filter, read_timings
-    from simulator.reporting.terminal.progress import watch_steps
     from simulator.units import read_quantity
 
     if from_iterations:
@@ -132,7 +134,6 @@ def _calibrate_from_iterations(
 ) -> None:
     """Fit constants to measured iterations; one config is `out`, of several each has its owner in its name."""
     from simulator.calibration.configs import About
-    from simulator.reporting.terminal.progress import watch_steps
     from simulator.studies.fit.from_iterations import fit_from_iterations, fitted_configs
 
     names = [part.strip() for text in constants for part in text.split(",") if part.strip()]
@@ -191,7 +192,6 @@ def calibrate_network(
     from simulator.calibration.network import base_fabric, free_terms, judge_parts, parse_algorithms
     from simulator.calibration.network import calibrate_network as fit_network
     from simulator.calibration.timings import parse_filter
-    from simulator.reporting.terminal.progress import watch_steps
     from simulator.units import read_quantity
 
     setting = workers, gpus_per_node, topology
@@ -252,8 +252,6 @@ def calibrate_runtime(
         sparsim calibrate runtime scenarios/validation/rtx2080ti-10gbe-ps --term endpoint_bandwidth
     """
     from simulator.prediction.measured import ITERATION
-    from simulator.records import replace
-    from simulator.reporting.terminal.progress import watch_steps
     from simulator.studies.fit.iteration_fit import fit_constants, refusal_problem
     from simulator.studies.fit.iteration_model import parse_constants
     from simulator.studies.validate.measured_rows import measured_rows, read_measured
@@ -292,7 +290,6 @@ def calibrate_link(
         sparsim calibrate link my.yaml --synchronisation '8.25 s' --out configs/networks/mine.yaml
     """
     from simulator.calibration.configs import config_text
-    from simulator.files import write_text
     from simulator.scenario.reading import load
     from simulator.studies.fit.link_probe import probe_link
     from simulator.units import read_quantity, show_bandwidth, show_time
@@ -335,9 +332,7 @@ def calibrate_operators(
         with_convolutions,
         with_tensor_cores,
     )
-    from simulator.files import write_text
     from simulator.hardware.operator_times import shipped_operator_rates
-    from simulator.records import replace
     from simulator.studies.fit.tensor_cores import fit_tensor_cores, read_trainings
     from simulator.studies.validate.measured_rows import read_measured
 
@@ -358,7 +353,6 @@ def calibrate_operators(
 
 def _write_config(out: Path, text: str, lines: Sequence[FittedLine] | None, size_label: str) -> None:
     from simulator.calibration.configs import write_fit_figure
-    from simulator.files import write_text
 
     write_text(out, text)
     for suffix in (".png", ".pdf") if lines is not None else ():

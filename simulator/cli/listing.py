@@ -8,10 +8,12 @@ from typing import Annotated, Any
 
 import click
 
+from simulator.answers import schema_of
 from simulator.cli.arguments import SET, AsJson, GpuName, ModelName, OutFolder, Shape
 from simulator.cli.root import main, print_document, print_json, say
 from simulator.cli.signatures import command, written
 from simulator.errors import InputError, Problem
+from simulator.files import write_text
 
 LISTED = {
     "kinds": "Sparsifiers, topologies, schedulers and fabrics (default).",
@@ -184,8 +186,6 @@ def list_schemas(*, out: OutFolder = Path("configs/schema")) -> None:
     Examples:
         sparsim list schemas --out schema
     """
-    from simulator.answers import schema_of
-    from simulator.files import write_text
     from simulator.prediction.result import RunResult
     from simulator.scenario.catalogue import schemas
     from simulator.studies.quality.trainings import study_schema

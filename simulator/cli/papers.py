@@ -12,6 +12,8 @@ from simulator.cli.arguments import FileName, Folder, Processes
 from simulator.cli.root import main, say
 from simulator.cli.signatures import command, written
 from simulator.errors import InputError, Problem, collect_problems
+from simulator.loading.finding import known_names
+from simulator.reporting.terminal.progress import show_progress
 
 if TYPE_CHECKING:
     from simulator.studies.papers.carrying_out import PartResult
@@ -41,7 +43,6 @@ def reproduce(
         sparsim reproduce skip-reduce --out results/skip-reduce
         sparsim reproduce gaussiank --part selection_time --out results/gaussiank
     """
-    from simulator.loading.finding import known_names
     from simulator.studies.papers.document import PAPERS
 
     if out is None and paper is None:
@@ -71,7 +72,6 @@ def _set_up(
     name: str, out: Path, parts: tuple[str, ...], problems: list[Problem], *, quick: bool, workers: int | None
 ) -> tuple[PaperDocument, list[PartResult]]:
     """Carry out a paper and write its page; what fails is added to the problems."""
-    from simulator.reporting.terminal.progress import show_progress
     from simulator.studies.papers.carrying_out import carry_out
     from simulator.studies.papers.document import read_paper
     from simulator.studies.papers.page import PAGE, write_paper
@@ -92,7 +92,6 @@ def _set_up(
 
 
 def _list_papers() -> None:
-    from simulator.loading.finding import known_names
     from simulator.studies.papers.document import PAPERS, read_paper
 
     for name in known_names(PAPERS):

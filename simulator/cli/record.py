@@ -13,6 +13,9 @@ from simulator.cli.arguments import SET, Count, CountOrZero, FiniteRange, Folder
 from simulator.cli.root import INTERRUPTED, main
 from simulator.cli.signatures import command, written
 from simulator.errors import InputError, Problem
+from simulator.loading.finding import find_file
+from simulator.records import replace
+from simulator.reporting.terminal.progress import show_count, show_progress
 
 if TYPE_CHECKING:
     from simulator.trainings.options import TrainingOptions
@@ -72,7 +75,6 @@ def record_kernels(
     from simulator.record import sweep
     from simulator.record.environment import check_names, environment
     from simulator.record.kernels import DTYPES, KERNELS
-    from simulator.records import replace
 
     types = check_names("--dtypes", (dtypes or ("fp32" if quick else ",".join(DTYPES))).split(","), DTYPES)
     effort = sweep.QUICK if quick else sweep.Effort()
@@ -208,7 +210,6 @@ def record_training(
         sparsim record training resnet14-digits --workers 16 --record traces/mine --coordinates 2150 --out results/mine
         sparsim record training my_task.py --method 'dgc 0.001' --set momentum=0.95 --out results/mine
     """
-    from simulator.loading.finding import find_file
     from simulator.traces.sampling import Sampling
     from simulator.trainings.options import read_options
 
@@ -314,7 +315,6 @@ def _parse_bytes(option: str, text: str) -> int:
 
 
 def _train_task(options: TrainingOptions, out: Path, settings: Mapping[str, Any]) -> None:
-    from simulator.reporting.terminal.progress import show_count
     from simulator.training.loop import train as run
 
     with show_count("iterations", options.iterations) as observe:
@@ -327,7 +327,6 @@ def _train_task(options: TrainingOptions, out: Path, settings: Mapping[str, Any]
 
 
 def _train_study(study: Path, out: Path, overrides: Sequence[str], processes: int | None, device: str) -> None:
-    from simulator.reporting.terminal.progress import show_progress
     from simulator.studies.quality.trainings import train_study
 
     with show_progress("trainings") as observe:

@@ -14,6 +14,9 @@ from simulator.cli.arguments import KEY_VALUE, SET, CountOrZero, Overrides, Scen
 from simulator.cli.root import main, say
 from simulator.cli.signatures import command, written
 from simulator.errors import InputError, Problem
+from simulator.files import write_bytes
+from simulator.loading.finding import find_file
+from simulator.records import replace
 
 if TYPE_CHECKING:
     from simulator.reporting.figures.data.sources import Source
@@ -117,7 +120,6 @@ def timeline(
     chosen = _parse_numbers("--workers", workers, loaded.cluster.workers)
     drawn = _parse_numbers("--iterations", iterations, loaded.iterations)
 
-    from simulator.files import write_bytes
     from simulator.reporting.timeline.timeline import timeline as study
     from simulator.reporting.timeline.timeline import trace_bytes
 
@@ -185,7 +187,6 @@ def open_results(place: str, overrides: Sequence[str] = ()) -> Iterator[Source]:
     Raises InputError where nothing is found that a page can be made of.
     """
     from simulator.loading.documents import read_document
-    from simulator.loading.finding import find_file
     from simulator.reporting.figures.data.sources import open_source
 
     path = Path(place)
@@ -195,7 +196,6 @@ def open_results(place: str, overrides: Sequence[str] = ()) -> Iterator[Source]:
         data = read_document(config).data if config is not None else None
         if isinstance(data, dict) and "workload" in data:
             from simulator.prediction.run_files import store
-            from simulator.records import replace
             from simulator.studies.compare.opponent import run_with_comparison
 
             with tempfile.TemporaryDirectory() as folder:

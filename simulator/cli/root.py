@@ -8,13 +8,14 @@ import gc
 import json
 import os
 import sys
+from collections import UserDict
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from simulator.cli.signatures import SignedGroup
-from simulator.cli.terminals import print_look_alikes
+from simulator.cli.terminals import completion_script, print_look_alikes
 from simulator.errors import Problem, SparsimError
 
 if TYPE_CHECKING:
@@ -22,7 +23,11 @@ if TYPE_CHECKING:
 
     from simulator.progress import Watch
 
-
+MODULES = {"calibrate": "calibration", "list": "listing", "new": "new", "record": "record", "reproduce": "papers"}
+MODULES |= {"trace": "traces", **dict.fromkeys(("report", "serve", "timeline"), "reports")}
+MODULES |= dict.fromkeys(("check", "collective", "plan", "run"), "runs")
+MODULES |= dict.fromkeys(("advise", "compare", "explain", "quality", "sweep", "validate"), "studies")
+"""The module of this package that has a command, by the name of the command."""
 RENAMED = {
     "completion": "--completion",
     "figure --list": "list figures",
@@ -43,6 +48,15 @@ _COLLECT_AFTER = 200_000
 """New objects after which the garbage collector looks for circles: they take some ten megabytes."""
 WIDTH = 100
 """Columns that all output fits into, but for lines that are to be copied."""
+
+
+class _Commands(UserDict[str, Any]):
+    """Commands by name; first the names of their modules, each of which is imported when its command is asked for."""
+
+    def __getitem__(self, name: str) -> Any:
+        if isinstance(self.data[name], str):
+            import_module(f"simulator.cli.{self.data[name]}")
+        return self.data[name]
 
 
 class _Root(SignedGroup):
@@ -112,13 +126,11 @@ def _system_error_text(error: Exception) -> str:
 
 def _print_completion(ctx: click.Context, _: click.Parameter, shell: str | None) -> None:
     if shell is not None and not ctx.resilient_parsing:
-        from simulator.cli.terminals import completion_script
-
         click.echo(completion_script(ctx.command, shell))
         ctx.exit()
 
 
-@click.group(cls=_Root, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Root, commands=_Commands(MODULES), context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="sparsim")
 @click.option(
     "--completion",

@@ -22,6 +22,8 @@ from simulator.cli.arguments import (
 from simulator.cli.root import main, print_document, print_json, say
 from simulator.cli.signatures import command, written
 from simulator.errors import InputError, Problem
+from simulator.files import as_yaml
+from simulator.reporting.terminal.progress import watch_replays
 
 
 @command(main)
@@ -49,7 +51,6 @@ def run(
         sparsim run quickstart --set sparsifier.density=0.01 --set cluster.nodes=16 --out results/nodes16
         sparsim run ring_check --messages --out results/ring
     """
-    from simulator.reporting.terminal.progress import watch_replays
     from simulator.studies.compare.opponent import run_with_comparison
 
     if messages and out is None:
@@ -85,8 +86,6 @@ def check(scenario: ScenarioName, *, overrides: Overrides, as_json: AsJson) -> N
     if as_json:
         print_json({"digest": loaded.digest, "scenario": loaded.resolved()})
         return
-    from simulator.files import as_yaml
-
     click.echo(f"# digest {loaded.digest}\n{as_yaml(loaded.resolved())}", nl=False)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, NamedTuple, cast, get_args, get_origin
@@ -49,29 +50,23 @@ def command(group: click.Group, **settings: Any) -> Callable[[Callable[..., None
 
 
 class SignedCommand(click.Command):
-    """A command whose parameters are those of its function, read from the signature when they are first asked for.
+    """A command whose parameters are those of its function, but for those that decorators of click gave it.
 
     `examples`: the command lines that the docstring ends with; help shows them below the options, and tests run them.
     """
-
-    _made: list[click.Parameter] | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs["help"], _, examples = inspect.cleandoc(kwargs["help"]).partition("\n\nExamples:\n")
         super().__init__(*args, **kwargs)
         self.examples = tuple(line.strip() for line in examples.splitlines())
+        if not self.params:
+            del self.params  # they are made when they are asked for: a list of commands needs none
 
-    @property
-    def params(self) -> list[click.Parameter]:
+    @cached_property
+    def params(self) -> list[click.Parameter]:  # type: ignore[override]
         """Arguments and options in the order of the help."""
-        if self._made is None:
-            parameters = inspect.signature(cast("Any", self.callback), eval_str=True).parameters
-            self._made = [_make_parameter(item) for item in parameters.values()]
-        return self._made
-
-    @params.setter
-    def params(self, made: list[click.Parameter]) -> None:
-        self._made = made or None
+        signed = inspect.signature(cast("Any", self.callback), eval_str=True).parameters
+        return list(map(_make_parameter, signed.values()))
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The examples, as they are typed, then the rest of the text below the options."""

@@ -27,6 +27,8 @@ from simulator.cli.arguments import (
 from simulator.cli.root import INTERRUPTED, exit_if_interrupted, main, print_document, say
 from simulator.cli.signatures import command, written
 from simulator.errors import InputError, Problem
+from simulator.records import replace
+from simulator.reporting.terminal.progress import show_progress, watch_steps
 
 _LISTED = 20
 """Messages of failed points that are printed."""
@@ -78,7 +80,6 @@ def sweep(
     if workers is not None and cluster is not None:
         raise click.UsageError("expected --workers or --cluster, got both")
     ctx = click.get_current_context()
-    from simulator.reporting.terminal.progress import show_progress
     from simulator.studies.sweep.sweep import PointFailed, run_sweep
 
     try:
@@ -142,7 +143,6 @@ def explain(
         sparsim explain quickstart --inputs --memory
         sparsim explain partitioned_topk --set scheduler.partition='32 MB'
     """
-    from simulator.reporting.terminal.progress import watch_steps
     from simulator.scenario.reading import load
     from simulator.studies.explain.explanation import explain as study
 
@@ -192,8 +192,6 @@ def advise(
         sparsim advise quickstart --iterations-to-target iterations.yaml
         sparsim advise quickstart --iterations-to-target mlp-digits --target 'loss 1' --workers 8 --batch 32
     """
-    from simulator.records import replace
-    from simulator.reporting.terminal.progress import watch_steps
     from simulator.scenario.reading import load
     from simulator.studies.advice.advice import advise as study
     from simulator.studies.advice.candidates import read_iterations
@@ -274,7 +272,6 @@ def validate(
         sparsim validate
         sparsim validate scenarios/validation/vgg16-8xv100-nvlink --markdown
     """
-    from simulator.reporting.terminal.progress import watch_steps
     from simulator.studies.validate.validation import validate as study
 
     with watch_steps("predictions") as watch:

@@ -11,6 +11,8 @@ import click
 from simulator.cli.arguments import AsJson, Count, Folder, OutFolder, Share
 from simulator.cli.root import exit_if_interrupted, main, print_document, say
 from simulator.cli.signatures import command, written
+from simulator.files import write_text
+from simulator.reporting.terminal.progress import watch_replays, watch_steps
 
 TraceName = Annotated[str, "TRACE"]
 
@@ -131,7 +133,6 @@ def trace_synthesize(
         sparsim trace synthesize --like traces/resnet14-digits --sample 1 --out traces/whole
         sparsim trace synthesize --like traces/resnet-digits --sample 0.1 --out traces/like-resnet
     """
-    from simulator.reporting.terminal.progress import watch_steps
     from simulator.studies.traces.synthesis import synthesize
 
     with watch_steps("iterations") as watch:
@@ -155,7 +156,6 @@ def trace_fit(
     Examples:
         sparsim trace fit traces/resnet-digits --density 0.01 --granularity model
     """
-    from simulator.reporting.terminal.progress import watch_replays
     from simulator.studies.traces.trace_study import fit_overlap, folder_of
 
     with watch_replays():
@@ -181,14 +181,12 @@ def trace_build_up(
     """
     from simulator.engine.build_up import DEFAULT_METHODS, build_up
     from simulator.loading.documents import parse_document
-    from simulator.reporting.terminal.progress import watch_steps
     from simulator.studies.traces.trace_study import folder_of
 
     with watch_steps("iterations") as watch:
         asked = [parse_document(text, "--method").data for text in methods]
         rows = build_up(folder_of(folder), asked or DEFAULT_METHODS, watch=watch)
     if out is not None:
-        from simulator.files import write_text
         from simulator.reporting.figures.base import figure_of
         from simulator.reporting.figures.data.sources import Source
         from simulator.reporting.figures.making import write_figure

@@ -165,22 +165,6 @@ def singles(layers: Sequence[Layer]) -> list[Bucket]:
     return buckets_of([[layer] for layer in reversed(range(len(layers)))], layers)
 
 
-def fuse(layers: Sequence[Layer], limits: Sequence[float], value_bytes: int = FP32_BYTES) -> list[list[int]]:
-    """Groups of tensor indices, filled in backward order; each closes at its limit in bytes (the last one repeats).
-
-    `value_bytes`: of an element, as the limits count them.
-    """
-    groups: list[list[int]] = [[]]
-    size = 0.0
-    for layer in reversed(range(len(layers))):
-        groups[-1].append(layer)
-        size += value_bytes * layers[layer].numel
-        if size >= limits[min(len(groups), len(limits)) - 1]:
-            groups.append([])
-            size = 0.0
-    return [group for group in groups if group]
-
-
 def partition(
     layers: Sequence[Layer], limit: float, value_bytes: int = FP32_BYTES, *, merged: bool = False
 ) -> list[Bucket]:

@@ -9,8 +9,8 @@ from typing import Literal
 from pydantic import Field
 
 from simulator.models.exchange import Bucket
-from simulator.models.layers import Layer
-from simulator.schedulers.base import FREE, Costs, Scheduler, buckets_of, fuse
+from simulator.models.layers import Layer, fuse
+from simulator.schedulers.base import FREE, Costs, Scheduler, buckets_of
 from simulator.units import PartBytes, Period
 
 _MIB = 2.0**20

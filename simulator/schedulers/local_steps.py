@@ -11,10 +11,10 @@ from pydantic import Field, WithJsonSchema
 from simulator.component import MemberOf, expected
 from simulator.models.exchange import Bucket
 from simulator.models.graph import Fragment, Period
-from simulator.models.layers import Layer, block_of
+from simulator.models.layers import Layer, block_of, fuse
 from simulator.models.optimisers import NamedOptimiser, Optimiser
 from simulator.records import replace
-from simulator.schedulers.base import FREE, Costs, Scheduler, buckets_of, fuse
+from simulator.schedulers.base import FREE, Costs, Scheduler, buckets_of
 from simulator.schedulers.step import Step
 from simulator.units import BytesPerSecond, PartBytes
 

@@ -1,9 +1,15 @@
 """What a short command imports: start-up is most of what a user waits for."""
 
+import pkgutil
 import subprocess
 import sys
+from importlib import import_module
 
+import click
 import pytest
+
+import simulator.cli
+from simulator.cli.root import MODULES
 
 HEAVY = {
     "dask",
@@ -56,6 +62,18 @@ def test_a_run_imports_the_file_of_each_kind_that_it_names():
     members = {name for name in imported if name.startswith("simulator.sparsifiers.")}
     needed = ("base", "dense", "implementation", "sampling", "steps")
     assert members <= {f"simulator.sparsifiers.{name}" for name in needed}
+
+
+def test_a_command_imports_its_own_module_of_commands_and_no_other():
+    of_commands = {f"simulator.cli.{module}" for module in MODULES.values()}
+    assert modules_after(["run", "quickstart"]) & of_commands == {"simulator.cli.runs"}
+
+
+def test_every_command_is_found_by_its_name():
+    for module in pkgutil.iter_modules(simulator.cli.__path__):
+        import_module(f"simulator.cli.{module.name}")
+    assert set(simulator.cli.main.commands) == set(MODULES)
+    assert all(isinstance(command, click.Command) for command in simulator.cli.main.commands.values())
 
 
 def test_a_run_that_follows_no_messages_imports_no_event_loop():

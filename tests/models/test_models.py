@@ -18,7 +18,7 @@ from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Affine, Curve, NLogN, Piecewise
 from simulator.models.exchange import Bucket, Compute, Rows
 from simulator.models.gradients import ALL, Block, Choice, count_selected, largest
-from simulator.models.layers import Layer, Workload
+from simulator.models.layers import Layer, Workload, fuse
 from simulator.models.overlap import INDEPENDENT, ScaleMixture, union_density
 from simulator.models.precision import FP32_BYTES
 from simulator.models.small_cache import cache_small_results
@@ -149,6 +149,22 @@ def test_ddp_buckets_of_resnet50():
     assert [bucket.numel for bucket in buckets] == [2_049_000, 7_875_584, 6_563_840, 6_637_568, 2_431_040]
     for bucket, limit in zip(buckets[:-1], (2**20, *[25 * 2**20] * 3), strict=True):
         assert FP32_BYTES * (bucket.numel - bucket.pieces[-1]) < limit <= FP32_BYTES * bucket.numel
+
+
+@pytest.mark.parametrize(
+    ("numels", "value_bytes", "filled"),
+    [
+        ([1000, 2_048_000, 4_000_000, 3_000_000, 5], 4, [2_049_000, 7_000_000, 5]),
+        ([262_143, 1, 6_553_600], 4, [262_144, 6_553_600]),
+        ([2**18, 2**18], 4, [2**18, 2**18]),
+        ([2**18, 2**18], 2, [2**19]),
+        ([], 4, []),
+    ],
+)
+def test_buckets_close_with_the_tensor_that_fills_them(numels, value_bytes, filled):
+    layers = [Layer(name="", numel=numel) for numel in reversed(numels)]
+    groups = fuse(layers, (2**20, 25 * 2**20), value_bytes)
+    assert [sum(layers[place].numel for place in group) for group in groups] == filled
 
 
 def test_a_workload_is_stretched_to_its_measured_step():

@@ -8,9 +8,9 @@ from test_schedulers import affine, model
 
 from simulator.errors import InputError
 from simulator.models.exchange import Rows
-from simulator.models.layers import Layer
+from simulator.models.layers import Layer, fuse
 from simulator.schedulers.asc_wfbp import SimultaneousMerged
-from simulator.schedulers.base import MAX_SLICES, buckets_of, fuse, partition
+from simulator.schedulers.base import MAX_SLICES, buckets_of, partition
 from simulator.schedulers.bucketed import Bucketed
 from simulator.schedulers.lags import LayerwiseAdaptive
 from simulator.schedulers.mg_wfbp import MergedGradient

@@ -44,7 +44,7 @@ def gap(trace, case, fit, n):
     points, errors, iterations = trace.union_points(*case), [], []
     for first, last in trace.spec.runs():
         inside = [points[i] for i in points if first <= i <= last]
-        mean = {m: float(np.mean([item[m] for item in inside])) for m in (1, 2, 4, n)}
+        mean = {m: float(np.mean([item[m].union_density for item in inside])) for m in (1, 2, 4, n)}
         law = fit({m: mean[m] for m in (1, 2, 4)})
         errors.append(abs(union_density(mean[1], n, law) / mean[n] - 1))
         iterations.append(len(inside))

@@ -102,8 +102,10 @@ def fit_overlap(folder: str | Path, density: float, granularity: str, fitted_on:
     unsettled = ""
     if measured:
         counts = sorted(set.intersection(*(set(points) for points in measured.values())))
-        points = {n: float(np.mean([each[n] for each in measured.values()])) for n in counts}
-        errors = {n: trace.union_error(granularity, True, density, n) for n in counts}
+        unions = {n: [each[n].union_density for each in measured.values()] for n in counts}
+        points = {n: float(np.mean(shares)) for n, shares in unions.items()}
+        off = {n: math.hypot(*(each[n].se for each in measured.values())) for n in counts}
+        errors = {n: off[n] / math.fsum(unions[n]) if any(unions[n]) else 0.0 for n in counts}
     else:
         method = build(Sparsifier, {"kind": "topk", "density": density, "granularity": granularity})
         observed, settled = replay_by_workers(method, [one_bucket(trace)], trace, since=0)

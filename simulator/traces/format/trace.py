@@ -7,7 +7,6 @@ import math
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
-from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -24,7 +23,7 @@ from simulator.loading.documents import read_document, validate_document
 from simulator.loading.finding import TRACE_FILE
 from simulator.models.gradients import Block, Values
 from simulator.models.layers import MAX_BATCH, Layer
-from simulator.records import Record
+from simulator.records import Record, astuple, replace
 from simulator.traces.format.tables import Keys, TraceTable
 from simulator.traces.sampling import most_pieces, smallest_density
 
@@ -177,24 +176,22 @@ class Trace(Record, dict=True):
         """
         chosen = self._workers(workers)
         table, spans = TraceTable(self.folder / FILES[2], "iteration", self.spec.workers), self.spec.runs()
-        offsets = np.concatenate([[0], np.cumsum(self.numels)[:-1]])
-        coordinate = self.keys.coordinate + offsets[self.keys.layer]
         for iteration, row, rows in table.groups(chosen):
             if not any(first <= iteration <= last for first, last in spans):
                 continue
             if len(rows) != len(self.keys.layer):
                 raise table.replaced_error(row)
-            whole = Block(
-                values=_values(rows, chosen, self.spec.gradient_scale, table.path),
-                piece=self.keys.layer,
-                coordinate=coordinate,
-                weight=self.keys.weight,
-                numels=self.numels,
-                iteration=iteration,
-                shapes=self.shapes,
-            )
+            values = _values(rows, chosen, self.spec.gradient_scale, table.path)
             del rows  # what was read is not kept while the values are worked on
-            yield whole
+            yield replace(self._bare, values=values, iteration=iteration)
+
+    @cached_property
+    def _bare(self) -> Block:
+        """The coordinates of every iteration, in the flat vector of all layers, without values."""
+        layer, coordinate, weight = astuple(self.keys)
+        starts = np.concatenate([[0], np.cumsum(self.numels)[:-1]])
+        none = np.empty((0, len(layer)), np.float32)
+        return Block(none, layer, coordinate + starts[layer], weight, self.numels, shapes=self.shapes)
 
     def residuals(self, block: int, workers: int | Sequence[int] | None = None) -> Values | None:
         """The residual of each worker at the start of a block, (n, m); None where the trace has no residuals."""
@@ -213,39 +210,27 @@ class Trace(Record, dict=True):
     def floor(self, granularity: str = "model") -> float:
         """The smallest density that the sample resolves, selected from each layer or the whole model; 0 of all."""
         if granularity not in self._floors:
+            block = next(self.blocks())
             # The root mean square over the workers of the gradients in the first iteration.
-            size = np.sqrt(np.mean(np.square(next(self.blocks()).values, dtype=float), axis=0))
-            units = [(slice(0, len(self.keys.layer)), sum(self.numels))]
-            if granularity == "layer":
-                cuts = np.searchsorted(self.keys.layer, np.arange(len(self.numels) + 1)).tolist()
-                units = [(slice(*part), numel) for part, numel in zip(pairwise(cuts), self.numels, strict=True)]
-            self._floors[granularity] = smallest_density(size, self.keys.weight, units)
+            size = np.sqrt(np.mean(np.square(block.values, dtype=float), axis=0))
+            self._floors[granularity] = smallest_density(size, block.weight, block.units(granularity))
         return self._floors[granularity]
 
     def pieces(self) -> int:
         """Equal pieces of the model's flat vector that all hold a coordinate: the largest power of two, or all."""
-        offsets = np.concatenate([[0], np.cumsum(self.numels)[:-1]])
-        return most_pieces(self.keys.coordinate + offsets[self.keys.layer], sum(self.numels))
+        return most_pieces(self._bare.coordinate, sum(self.numels))
 
     @cached_property
     def _floors(self) -> dict[str, float]:
         return {}
 
-    def union_points(self, granularity: str, error_feedback: bool, density: float) -> dict[int, dict[int, float]]:
-        """Measured unions by iteration: the share of coordinates that at least one of n workers selected, by n."""
-        points: dict[int, dict[int, float]] = {}
+    def union_points(self, granularity: str, error_feedback: bool, density: float) -> dict[int, dict[int, UnionPoint]]:
+        """Measured unions by iteration, and in each by the number of workers."""
+        points: dict[int, dict[int, UnionPoint]] = {}
         for item in self.unions:
             if (item.granularity, item.error_feedback, item.density) == (granularity, error_feedback, density):
-                points.setdefault(item.iteration, {})[item.workers] = item.union_density
+                points.setdefault(item.iteration, {})[item.workers] = item
         return points
-
-    def union_error(self, granularity: str, error_feedback: bool, density: float, workers: int) -> float:
-        """Relative standard error of the mean over iterations of measured unions of `workers`."""
-        key = granularity, error_feedback, density, workers
-        of = attrgetter("granularity", "error_feedback", "density", "workers")
-        found = [item for item in self.unions if of(item) == key]
-        total = math.fsum(item.union_density for item in found)
-        return math.hypot(*(item.se for item in found)) / total if total else 0.0
 
     def _workers(self, workers: int | Sequence[int] | None) -> tuple[int, ...]:
         n = self.spec.workers

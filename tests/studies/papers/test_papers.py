@@ -240,7 +240,7 @@ def test_a_sweep_that_fails_stops_neither_other_parts_nor_other_papers(tmp_path,
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("simulator.loading.finding.known_names", lambda folder: list(texts))
+    monkeypatch.setattr("simulator.cli.papers.known_names", lambda folder: list(texts))
     message = refused("reproduce", "--out", "out", "--workers", "1")
     assert message.count("expected a sweep without points that fail, got 3 that fail") == 1
     assert "wrong.yaml" in message and "Traceback" not in message

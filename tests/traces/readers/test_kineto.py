@@ -11,7 +11,7 @@ from synthetic_logs import kineto_trace, write_json
 
 from simulator.errors import InputError
 from simulator.loading.csv_tables import read_layers
-from simulator.traces.readers.kineto.reader import ddp_buckets, read_kineto
+from simulator.traces.readers.kineto.reader import read_kineto
 from simulator.traces.readers.kineto.workload import import_kineto, report_of
 
 SIZES = (1000, 64_000, 128, 128, 36_864)
@@ -80,7 +80,6 @@ def test_the_type_of_the_gradients_is_the_precision_of_the_workload(tmp_path, na
     assert (text["precision"], text["measured_precision"]) == (number, number)
     # 2^19 elements fill the first bucket of 1 MiB in either type, 2^18 do not in 16 bits, nor are they 25 MiB.
     assert "make buckets of [524288, 262144] elements" in text["source"]
-    assert ddp_buckets([2**18, 2**18], 2) == [2**19] != ddp_buckets([2**18, 2**18])
     assert {item.nbytes for item in made.collectives} == {(2 if number != "fp32" else 4) * (2**19 + 2**18)}
 
 
@@ -142,11 +141,6 @@ def test_gathers_and_scatters_of_a_sharded_job_are_named(tmp_path, share, words)
     (said,) = [text for text in report_of(workload_of(tmp_path, trace)[0])["warnings"] if "sharded" in text]
     assert "all-gathers have 96,000 B in all, its reduce-scatters 8,000 elements a pass" in said and words in said
     assert ("times" in said) == (share > 1)
-
-
-def test_buckets_close_with_the_tensor_that_fills_them():
-    assert ddp_buckets([1000, 2_048_000, 4_000_000, 3_000_000, 5]) == [2_049_000, 7_000_000, 5]
-    assert ddp_buckets([262_143, 1, 6_553_600]) == [262_144, 6_553_600] and ddp_buckets([]) == []
 
 
 def test_a_trace_becomes_a_workload_that_scenarios_can_name(tmp_path):

@@ -15,7 +15,7 @@ import numpy as np
 from simulator.errors import InputError, Problem, format_value
 from simulator.models.groups import group_by
 from simulator.models.optimisers import Implementation, Kind, Optimiser
-from simulator.models.precision import FP32_BYTES, NUMBER_BYTES, NumberFormat
+from simulator.models.precision import NUMBER_BYTES, NumberFormat
 from simulator.records import Record, replace
 from simulator.traces.readers.collective_names import UNKNOWN, collective_named, collective_within
 from simulator.traces.readers.kineto.clock import Gradient, Launches, find_passes
@@ -135,8 +135,6 @@ def recognise_optimiser(name: str, kernels: float, numels: Sequence[int]) -> Opt
     return min(close, key=lambda optimiser: abs(optimiser.calls(numels) - kernels), default=None) if kernels else None
 
 
-FIRST_BUCKET = 2**20
-BUCKET_CAP = 25 * 2**20
 _SUMS = ("all_reduce", "reduce_scatter", "reduce")
 _SLOWING = ("with_stack", "with_modules", "profile_memory")
 
@@ -180,24 +178,6 @@ def _most(weighed: Iterable[tuple[NumberFormat | None, int]]) -> NumberFormat | 
         if number is not None:
             found[number] += weight
     return max(found, key=lambda number: found[number], default=None)
-
-
-def ddp_buckets(numels: Sequence[int], itemsize: int = FP32_BYTES) -> list[int]:
-    """Elements of the buckets of DDP, from tensors in the order in which their gradients became ready.
-
-    A bucket is closed by the tensor with which it reaches its cap: 1 MiB for the first one, 25 MiB for the others
-    (PyTorch, reducer.cpp, compute_bucket_assignment_by_size, 1.7 to 2.8).
-
-    >>> ddp_buckets([1000, 2_048_000, 4_000_000, 3_000_000, 5])
-    [2049000, 7000000, 5]
-    """
-    buckets, size = list[int](), 0
-    for numel in numels:
-        size += numel
-        if size * itemsize >= (BUCKET_CAP if buckets else FIRST_BUCKET):
-            buckets.append(size)
-            size = 0
-    return buckets + ([size] if size else [])
 
 
 def read_kineto(path: Path) -> KinetoTrace:
