@@ -55,6 +55,13 @@ class Spec(BaseModel):
         _set(copy, "__pydantic_private__", private and {**private})
         return copy
 
+    def model_post_init(self, context: Any, /) -> None:
+        """What pydantic calls when the fields are there."""
+        self.refuse_unfit()
+
+    def refuse_unfit(self) -> None:
+        """Raise an expected-error where fields do not fit each other; copies with changes have to be asked again."""
+
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of all fields: equal specs have equal fingerprints, in any process."""

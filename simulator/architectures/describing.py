@@ -98,7 +98,7 @@ def describe_again(workload: Workload, changes: Mapping[str, Any]) -> Workload:
     if "batch_size" in stated and "input_time" not in stated and workload.input_time:
         stated["input_time"] = workload.input_time * stated["batch_size"] / workload.batch_size
     changed = workload.model_copy(update=stated)
-    changed.refuse_uneven_passes()
+    changed.refuse_unfit()
     return _without_times(changed, origin._replace(stated=origin.stated | {*stated}))
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self
 import msgspec
 import numpy as np
 from msgspec.structs import fields
-from pydantic import BeforeValidator, Field, GetCoreSchemaHandler, PrivateAttr, create_model, model_validator
+from pydantic import BeforeValidator, Field, GetCoreSchemaHandler, PrivateAttr, create_model
 from pydantic_core import core_schema
 
 from simulator.component import Spec, expected
@@ -205,12 +205,7 @@ class Workload(Spec):
         copy._origin = origin
         return copy
 
-    @model_validator(mode="after")
-    def _has_equal_passes(self) -> Self:
-        self.refuse_uneven_passes()
-        return self
-
-    def refuse_uneven_passes(self) -> None:
+    def refuse_unfit(self) -> None:
         """Raise an expected-error where the batch cannot be cut into so many equal parts."""
         batch, count = self.batch_size, self.micro_batches
         if batch % count:

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import accumulate
-from typing import Literal, NamedTuple, Self
+from typing import Literal, NamedTuple
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from simulator.component import Spec, expected
 from simulator.models.operators import WHOLE, Split
@@ -245,15 +245,13 @@ class PipelineStages(Spec):
     schedule: Schedule = "1f1b"
     chunks: int = Field(default=1, ge=1, le=64)
 
-    @model_validator(mode="after")
-    def _interleaves_1f1b(self) -> Self:
+    def refuse_unfit(self) -> None:
         if self.schedule == "zb_v":
             if self.chunks != 2 or self.stages == 1:
                 got = f"{self.chunks} on each of {self.stages}"
                 raise expected("`chunks: 2` on each of several stages, for schedule zb_v", got)
         elif self.chunks > 1 and (self.schedule != "1f1b" or self.stages == 1):
             raise expected("one chunk a stage", str(self.chunks), "schedule 1f1b of several stages has more")
-        return self
 
 
 class Parallelism(Spec):
@@ -282,18 +280,12 @@ class Parallelism(Spec):
     expert: int = Field(default=1, ge=1, le=1024)
     imbalance: float = Field(default=1.0, ge=1, le=1024)
 
-    @model_validator(mode="after")
-    def _overlaps_parts_of_sequences(self) -> Self:
+    def refuse_unfit(self) -> None:
         if self.overlap and not self.sequence_parallel:
             raise expected("`sequence_parallel: true` with `overlap`", "false", "all-reduces are not cut into parts")
-        return self
-
-    @model_validator(mode="after")
-    def _imbalance_is_of_experts(self) -> Self:
         if self.imbalance > self.expert:
             hint = "at most all tokens are sent to one of the GPUs"
             raise expected(f"an `imbalance` up to `expert`, which is {self.expert}", f"{self.imbalance:g}", hint)
-        return self
 
     @property
     def split(self) -> Split:

@@ -173,7 +173,7 @@ def _with_changes(workload: Workload, source: WorkloadSource) -> Workload:
     given = (name for name in WorkloadSource.model_fields if name not in ("trace", "batch_size"))
     changes = {name: value for name in given if (value := getattr(source, name)) is not None or name == "compute_time"}
     made = workload.model_copy(update=changes)
-    made.refuse_uneven_passes()
+    made.refuse_unfit()
     return made
 
 

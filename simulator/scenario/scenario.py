@@ -246,11 +246,6 @@ class Scenario(Spec):
         self.__dict__.update(workload=price(self.workload, gpu, element_wise), other_jobs=tuple(made))
         return self
 
-    @model_validator(mode="after")
-    def _others_fit(self) -> Self:
-        self.refuse_unfit()
-        return self
-
     def refuse_unfit(self) -> None:
         """Raise an expected-error where other jobs or orders of collectives do not fit the cluster or the fidelity."""
         absent = sorted({node for job in self.other_jobs for node in job.nodes if node >= self.cluster.nodes})
