@@ -160,7 +160,7 @@ class Gpu(Spec):
     @cached_property
     def _memory(self) -> tuple[float, float]:
         """Start-up of an element-wise kernel, and its seconds per byte."""
-        bandwidth = self.hardware.reached or (self.memory_bandwidth or 0.0) * shipped_rates().share
+        bandwidth = self.hardware.usable_bandwidth(shipped_rates())
         return self.hardware.start or 0.0, 1 / bandwidth if bandwidth else 0.0
 
     @cached_property

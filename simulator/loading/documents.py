@@ -151,13 +151,10 @@ class _Composer:
 
     def document(self) -> Any:
         result: Any = None
-        documents = 0
         for event in self.events:
-            if isinstance(event, yaml.DocumentStartEvent):
-                documents += 1
-                if documents > 1:
-                    self._stop(event, "one document", "a second one")
-            elif isinstance(event, yaml.NodeEvent):
+            if isinstance(event, yaml.DocumentStartEvent) and self.marks:
+                self._stop(event, "one document", "a second one")
+            if isinstance(event, yaml.NodeEvent):
                 result = self._marked(event, (), 0)
         return result
 

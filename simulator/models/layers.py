@@ -272,16 +272,12 @@ class Workload(Spec):
         """
         more = batch_size / self.batch_size
         changes = {"batch_size": batch_size, "input_time": self.input_time * more}
-        return self._times(more, 1.0, more).model_copy(update=changes)
+        return self.scaled(more, 1.0, more).model_copy(update=changes)
 
     @property
     def has_times(self) -> bool:
         """Whether the layers have times of their own."""
         return any(layer.forward or layer.backward for layer in self.layers)
-
-    def at_pace(self, factor: float) -> Self:
-        """This model on a GPU that takes `factor` times as long, with the same host."""
-        return self._times(factor, 1.0)
 
     def stretched(self, update_time: float) -> Self:
         """The workload whose forward, backward and update sum to `compute_time`, if that is known.
@@ -303,7 +299,7 @@ class Workload(Spec):
             timed = [replace(layer, forward=forward, backward=backward) for layer, forward, backward in sized]
             return self.model_copy(update={"layers": tuple(timed)})
         factor = (self.compute_time - update_time) / total
-        return self._times(factor, factor)
+        return self.scaled(factor, factor)
 
     def queued(self) -> Self:
         """The workload with the times that its layers take when the GPU waits for the host's launches; itself without.
@@ -334,10 +330,12 @@ class Workload(Spec):
         The times of the layers are those of the whole batch. Each of the `micro_batches` passes takes that share of the
         GPU's time; the host launches as many kernels in every pass as for the whole batch.
         """
-        one = self if self.micro_batches == 1 else self._times(1 / self.micro_batches, 1.0)
+        one = self if self.micro_batches == 1 else self.scaled(1 / self.micro_batches, 1.0)
         return one._queued(self.micro_batches)
 
-    def _times(self, factor: float, host_factor: float, rows_factor: float = 1.0) -> Self:
+    def scaled(self, factor: float, host_factor: float, rows_factor: float = 1.0) -> Self:
+        """This model whose layers take `factor` times as long on the GPU, and so many times as long on the host."""
+
         def times(layer: Layer) -> Layer:
             changed: dict[str, float | Rows] = {
                 "forward": layer.forward * factor,

@@ -17,7 +17,7 @@ from simulator.loading.replacing import parse_setting, replace_key
 from simulator.models.curves import Affine, Curve, NLogN
 from simulator.models.layers import Workload
 from simulator.models.small_cache import ResultsOfObjects
-from simulator.records import Record, replace
+from simulator.records import Record
 from simulator.scenario.named_parts import read_runtime
 from simulator.scenario.scenario import Scenario
 from simulator.units import SiFloat, SiInt
@@ -180,8 +180,4 @@ changed_workloads: ResultsOfObjects[Workload] = ResultsOfObjects(16)
 def _scale(workload: Workload, factor: float) -> Workload:
     if workload.compute_time is not None:
         return with_value(workload, "compute_time", workload.compute_time * factor)
-    times = ("forward", "backward", "forward_host", "backward_host")
-    layers = tuple(
-        replace(layer, **{name: getattr(layer, name) * factor for name in times}) for layer in workload.layers
-    )
-    return with_value(workload, "layers", layers)
+    return workload.scaled(factor, factor)
