@@ -11,7 +11,6 @@ import yaml
 from pydantic import ValidationError
 
 from simulator.errors import InputError, Problem, format_value
-from simulator.models.small_cache import LatestResults
 from simulator.records import Record, field, replace
 
 MAX_BYTES = 4 * 2**20
@@ -22,8 +21,6 @@ _TOO_DEEP = "nesting depth"
 MAX_NODES = 200_000
 """Most values of a document with aliases written out; a long text counts once for each `_TEXT` characters."""
 _TEXT = 64
-_LONG = 2**16
-"""Characters of a document that is not remembered."""
 _DIGITS = 250
 """Most digits of a whole number: more exceed the range of a float."""
 
@@ -73,29 +70,9 @@ class Document(Record):
         return self.path
 
 
-_parsed: LatestResults[Document] = LatestResults(64)
-"""Documents by place and text: studies read the same files again and again."""
-
-
 def read_document(path: Path) -> Document:
     """Read and parse one YAML file. Raises InputError for anything that is not a bounded, well-formed document."""
-    made = read_shared_document(path)
-    return replace(made, data=_copied(made.data))
-
-
-def read_shared_document(path: Path) -> Document:
-    """A YAML file for readers that change nothing in it: one object as long as the text stays."""
-    text, place = read_text(path), str(path)
-    if len(text) > _LONG:
-        return parse_document(text, place)
-    return _parsed.get((place, text), lambda: parse_document(text, place))
-
-
-def _copied(data: Any) -> Any:
-    """Plain data of one's own: whoever reads a document may change it."""
-    if isinstance(data, dict):
-        return {key: _copied(value) for key, value in data.items()}
-    return [_copied(value) for value in data] if isinstance(data, list) else data
+    return parse_document(read_text(path), str(path))
 
 
 def read_text(path: Path, limit: int = MAX_BYTES) -> str:
