@@ -320,9 +320,15 @@ class Workload(Spec):
         layers, back = self.layers, self.layers[::-1]
         gpu_times = [*(layer.forward for layer in layers), *(layer.backward for layer in back)]
         host_times = [*(layer.forward_host for layer in layers), *(layer.backward_host for layer in back)]
-        first, later = queue_passes(gpu_times, host_times, self.host_ahead, passes)
-        made = self.model_copy(update={"layers": _with_times(layers, first)})
-        return made, self.model_copy(update={"layers": _with_times(layers, later)}) if passes > 1 else made
+        every = queue_passes(gpu_times, host_times, self.host_ahead, passes)
+        made = []
+        for times in every[: min(passes, 2)]:
+            each = zip(layers, times[: len(layers)], reversed(times[len(layers) :]), strict=True)
+            queued = (
+                replace(layer, forward=f, backward=b, forward_host=0.0, backward_host=0.0) for layer, f, b in each
+            )
+            made.append(self.model_copy(update={"layers": tuple(queued)}))
+        return made[0], made[-1]
 
     def passes(self) -> tuple[Self, Self]:
         """The first forward and backward pass of an iteration, and each later one, as the GPU runs them (`queued`).
@@ -351,15 +357,6 @@ class Workload(Spec):
 
 
 _encode = msgspec.json.Encoder(enc_hook=Rows.model_dump).encode
-
-
-def _with_times(layers: Sequence[Layer], lasts: list[float]) -> tuple[Layer, ...]:
-    """The layers with these times, forward in forward order and then backward in backward order, and no host times."""
-    count = len(layers)
-    return tuple(
-        replace(layer, forward=forward, backward=backward, forward_host=0.0, backward_host=0.0)
-        for layer, forward, backward in zip(layers, lasts[:count], reversed(lasts[count:]), strict=True)
-    )
 
 
 @lru_cache(maxsize=4096)

@@ -178,22 +178,16 @@ def run_pipeline(
     return Pipelined(free[0], batches * math.fsum(forward[chunk] + backward[chunk] for chunk in mine))
 
 
-class _Pass(NamedTuple):
-    """A pass of a chunk: its stage, which of the times it takes, of all forward and then of all backward passes in the
-    order of the model, the pass that it needs, counted from 1 (0: none), and whether what it needs is sent."""
-
-    stage: int
-    time: int
-    needed: int
-    sent: bool
-
-
 @lru_cache(maxsize=64)
-def _order_passes(schedule: Schedule, stages: int, count: int, batches: int) -> Sequence[_Pass]:
-    """All passes over `count` chunks in an order in which each comes after what it needs, whatever they take."""
+def _order_passes(schedule: Schedule, stages: int, count: int, batches: int) -> Sequence[tuple[int, int, int, bool]]:
+    """All passes over `count` chunks in an order in which each comes after what it needs, whatever they take.
+
+    Of each its stage, which of the times it takes, of all forward and then of all backward passes in the order of the
+    model, the pass that it needs, counted from 1 (0: none), and whether what it needs is sent.
+    """
     queues = [iter(order_stage(schedule, stage, stages, count // stages, batches)) for stage in range(stages)]
     places: dict[tuple[Op, int, int], int] = {}
-    made, waiting = list[_Pass](), [next(queue, None) for queue in queues]
+    made, waiting = list[tuple[int, int, int, bool]](), [next(queue, None) for queue in queues]
     while any(waiting):
         for stage, queue in enumerate(queues):
             while (turn := waiting[stage]) is not None:
@@ -203,7 +197,7 @@ def _order_passes(schedule: Schedule, stages: int, count: int, batches: int) -> 
                     break
                 here = schedule == "zb_v" and number == (stages if turn.op == "forward" else stages - 1)
                 needed = 0 if before is None else places[*before, turn.batch]
-                made.append(_Pass(stage, number + count * (turn.op != "forward"), needed, sent and not here))
+                made.append((stage, number + count * (turn.op != "forward"), needed, sent and not here))
                 places[turn.op, number, turn.batch] = len(made)
                 waiting[stage] = next(queue, None)
     return made
