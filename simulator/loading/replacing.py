@@ -37,40 +37,41 @@ def plain_value_at(data: Any, key: str, near: Path | None = None) -> Any:
     return data
 
 
-def replace_key(data: Any, key: str, value: Any, near: Path | None) -> Any:
-    """A copy of `data` with the dotted `key` set; a name on the path is replaced by the mapping that it names."""
-    parts = key.split(".")
+def replace_key(data: Any, key: str, value: Any, near: Path | None, where: str = "") -> Any:
+    """A copy of `data` with the dotted `key` set; a name on the path is replaced by the mapping that it names.
+
+    `where`: what messages call the key; `--set KEY` if left out.
+    """
+    parts, where = key.split("."), where or f"--set {key}"
     if len(parts) > MAX_DEPTH or len(key) > MAX_KEY:
-        raise InputError(
-            Problem(f"--set {format_value(key)}", f"a dotted key of at most {MAX_DEPTH} parts", str(len(parts)))
-        )
+        raise InputError(Problem(where, f"a dotted key of at most {MAX_DEPTH} parts", str(len(parts))))
     copy = _shallow_copy(data)
     place = copy
     for depth, part in enumerate(parts[:-1]):
-        child = _child(place, part, key)
+        child = _child(place, part, where)
         if isinstance(child, str):
             child = _read_named(child, near)
         if child is None:
             child = {}
         if not isinstance(child, dict | list):
-            where = ".".join(parts[: depth + 1])
-            raise InputError(Problem(f"--set {key}", f"a mapping at {where}", format_value(child)))
+            above = ".".join(parts[: depth + 1])
+            raise InputError(Problem(where, f"a mapping at {above}", format_value(child)))
         child = _shallow_copy(child)
         place[int(part) if isinstance(place, list) else part] = child
         place = child
     if isinstance(place, list):
-        _child(place, parts[-1], key)
+        _child(place, parts[-1], where)
         place[int(parts[-1])] = value
     else:
         place[parts[-1]] = value
     return copy
 
 
-def _child(place: Any, part: str, key: str) -> Any:
+def _child(place: Any, part: str, where: str) -> Any:
     if isinstance(place, dict):
         return place.get(part)
     if not (part.isascii() and part.isdecimal() and len(part) < 10) or int(part) >= len(place):
-        raise InputError(Problem(f"--set {key}", f"an index below {len(place)}", part))
+        raise InputError(Problem(where, f"an index below {len(place)}", part))
     return place[int(part)]
 
 

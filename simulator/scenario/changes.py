@@ -40,13 +40,7 @@ class Override(Record):
 
     def apply(self, data: Any, near: Path | None) -> Any:
         """A copy of parsed data with the key set. Raises InputError where there is no place for it."""
-        try:
-            return replace_key(data, self.key, self.value, near or Path())
-        except InputError as error:
-            if self.where.startswith("--set"):
-                raise
-            found = [Problem(self.where, item.expected, item.got, item.hint) for item in error.problems]
-            raise InputError(found) from None
+        return replace_key(data, self.key, self.value, near or Path(), self.where)
 
 
 def read_overrides(overrides: Overrides) -> list[Override]:
