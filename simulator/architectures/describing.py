@@ -14,7 +14,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
 
 from simulator.architectures.building import Architecture
 from simulator.architectures.config_json import NAME, read_config
-from simulator.component import describe_unknown_key, discover, expected
+from simulator.component import discover, expected, unknown_key_error
 from simulator.errors import InputError, format_value, suggest_nearest
 from simulator.files import write_text
 from simulator.hardware.gpu import Gpu
@@ -226,16 +226,7 @@ def _device(gpu: Gpu) -> str:
 
 def _unknown_keys(kind: str, unknown: list[str], known: set[str]) -> ValidationError:
     """The error for keys that neither a workload nor this kind of model has."""
-    details = [
-        InitErrorDetails(
-            type=PydanticCustomError(
-                "expected", "expected {what}, got {got}: {hint}", describe_unknown_key(key, known)
-            ),
-            loc=(key,),
-            input=None,
-        )
-        for key in unknown
-    ]
+    details = [InitErrorDetails(type=unknown_key_error(key, known), loc=(key,), input=None) for key in unknown]
     return ValidationError.from_exception_data(kind, details)
 
 

@@ -224,24 +224,21 @@ T = TypeVar("T")
 _NO_KEYS = ("affine", "n_log_n", "piecewise", "[key]")
 """What pydantic adds to the place of an error."""
 _EXPECTED = {
-    "bool_parsing": "true or false",
-    "bool_type": "true or false",
-    "int_parsing": "a whole number",
-    "int_parsing_size": "a whole number of fewer digits",
-    "int_type": "a whole number",
+    "bool": "true or false",
+    "int": "a whole number",
     "int_from_float": "a whole number",
-    "float_type": "a number",
-    "float_parsing": "a number",
+    "int_parsing_size": "a whole number of fewer digits",
+    "float": "a number",
     "finite_number": "a finite number",
-    "string_type": "text",
+    "string": "text",
     "string_too_short": "text that is not empty",
     "string_too_long": "text of at most {max_length} letters",
     "string_pattern_mismatch": "text of the form {pattern}",
-    "tuple_type": "a list",
-    "list_type": "a list",
-    "model_type": "a mapping",
-    "model_attributes_type": "a mapping",
-    "dict_type": "a mapping",
+    "tuple": "a list",
+    "list": "a list",
+    "model": "a mapping",
+    "model_attributes": "a mapping",
+    "dict": "a mapping",
     "less_than_equal": "at most {le}",
     "greater_than_equal": "at least {ge}",
     "greater_than": "above {gt}",
@@ -278,7 +275,7 @@ def problems_of(error: ValidationError, document: Document) -> list[Problem]:
 
 
 def _problem(item: Any, where: str, context: Mapping[str, Any]) -> Problem:
-    kind, got = item["type"], format_value(item.get("input"))
+    kind, got = item["type"].removesuffix("_type").removesuffix("_parsing"), format_value(item.get("input"))
     if kind == "expected":
         return Problem(where, context["what"], context["got"], context["hint"])
     if kind == "quantity":
