@@ -4,6 +4,7 @@ parts and files that can be named, of the package and of the current folder, one
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any
@@ -159,20 +160,14 @@ _FIGURES: dict[str, dict[str, Callable[[Any], Any]]] = {
 """What is said of each part that a scenario names."""
 
 
-def _part(folder: str) -> Callable[[str], Record]:
-    def read(name: str) -> Record:
-        part = read_workload(name) if folder == "workloads" else read_part(name, folder)
-        return {"what": part.name} | {key: figure(part) for key, figure in _FIGURES[folder].items()}
-
-    return read
+def _part(folder: str, name: str) -> Record:
+    part = read_workload(name) if folder == "workloads" else read_part(name, folder)
+    return {"what": part.name} | {key: figure(part) for key, figure in _FIGURES[folder].items()}
 
 
-def _question(folder: str) -> Callable[[str], Record]:
-    def read(name: str) -> Record:
-        data = _mapping(find_file(name, None, folder))
-        return {"what": data.get("question") or data.get("title") or data.get("name") or ""}
-
-    return read
+def _question(folder: str, name: str) -> Record:
+    data = _mapping(find_file(name, None, folder))
+    return {"what": data.get("question") or data.get("title") or data.get("name") or ""}
 
 
 def _trace(name: str) -> Record:
@@ -201,10 +196,10 @@ def _alias(name: str) -> Record:
 
 
 _READERS: dict[str, Callable[[str], Record]] = {
-    **{folder: _part(folder) for folder in _FIGURES},
-    "scenarios": _question("scenarios"),
-    "sweeps": _question("scenarios/sweeps"),
-    "papers": _question("scenarios/papers"),
+    **{folder: partial(_part, folder) for folder in _FIGURES},
+    "scenarios": partial(_question, "scenarios"),
+    "sweeps": partial(_question, "scenarios/sweeps"),
+    "papers": partial(_question, "scenarios/papers"),
     "traces": _trace,
     "trainings": _training,
     "aliases": _alias,
