@@ -268,7 +268,6 @@ def rate_of(gpu: Gpu, arithmetic: Arithmetic) -> float:
 
 
 def _efficiency(gpu: Gpu, arithmetic: Arithmetic, rates: OperatorRates) -> Efficiency | TensorCores:
-    """The efficiency of large products on a GPU."""
     on_tensor_cores = arithmetic != "fp32" and bool(gpu.tensor_rates)
     devices: Mapping[str, Efficiency | TensorCores] = rates.tensor_devices if on_tensor_cores else rates.devices
     timed = (found for device, found in devices.items() if gpu.device and same_device(device, gpu.device))

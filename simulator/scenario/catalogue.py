@@ -191,10 +191,6 @@ def _mapping(path: Path | None) -> Record:
     return data if isinstance(data, dict) else {}
 
 
-def _alias(name: str) -> Record:
-    return {"what": "; or ".join(item.means for item in all_aliases() if item.name == name)}
-
-
 _READERS: dict[str, Callable[[str], Record]] = {
     **{folder: partial(_part, folder) for folder in _FIGURES},
     "scenarios": partial(_question, "scenarios"),
@@ -202,7 +198,7 @@ _READERS: dict[str, Callable[[str], Record]] = {
     "papers": partial(_question, "scenarios/papers"),
     "traces": _trace,
     "trainings": _training,
-    "aliases": _alias,
+    "aliases": lambda name: {"what": "; or ".join(item.means for item in all_aliases() if item.name == name)},
 }
 LISTED = tuple(_READERS)
 """What can be listed, besides the kinds of methods, topologies, schedulers and fabrics."""

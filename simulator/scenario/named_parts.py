@@ -169,7 +169,6 @@ _changed: ResultsOfObjects[Workload] = ResultsOfObjects(64)
 
 
 def _with_changes(workload: Workload, source: WorkloadSource) -> Workload:
-    """A named workload with what is stated beside its name."""
     if source.batch_size is not None:
         workload = workload.rescaled(source.batch_size)
     given = (name for name in WorkloadSource.model_fields if name not in ("trace", "batch_size"))

@@ -116,7 +116,6 @@ def _override(document: Document, given: list[Override], near: Path) -> tuple[Do
 
 
 def _refuse_unknown(overrides: list[Override]) -> None:
-    """Raise where the first part of a key is none of a scenario's keys."""
     unknown = [item for item in overrides if item.key.partition(".")[0] not in Scenario.model_fields]
     if unknown:
         from simulator.scenario.catalogue import suggest_key  # imports every plug-in

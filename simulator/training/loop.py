@@ -189,8 +189,6 @@ class _Whole(torch.nn.Module):
 
 
 class _Loop:
-    """The state of a training between two iterations."""
-
     def __init__(self, task: TrainingTask) -> None:
         self.task, self.spec = task, task.spec
         self.workers = Workers(task)
