@@ -6,14 +6,13 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral, Real
-from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from simulator.component import Spec
 from simulator.errors import InputError, Problem, format_value
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.widths import fill_costs
-from simulator.loading.replacing import parse_setting, replace_key
+from simulator.loading.replacing import parse_setting
 from simulator.models.curves import Affine, Curve, NLogN
 from simulator.models.layers import Workload
 from simulator.models.small_cache import ResultsOfObjects
@@ -37,10 +36,6 @@ class Override(Record):
     value: Any
     text: str
     where: str
-
-    def apply(self, data: Any, near: Path | None) -> Any:
-        """A copy of parsed data with the key set. Raises InputError where there is no place for it."""
-        return replace_key(data, self.key, self.value, near or Path(), self.where)
 
 
 def read_overrides(overrides: Overrides) -> list[Override]:
