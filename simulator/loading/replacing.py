@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +46,7 @@ def replace_key(data: Any, key: str, value: Any, near: Path | None, where: str =
     parts, where = key.split("."), where or f"--set {key}"
     if len(parts) > MAX_DEPTH or len(key) > MAX_KEY:
         raise InputError(Problem(where, f"a dotted key of at most {MAX_DEPTH} parts", str(len(parts))))
-    copy = _shallow_copy(data)
-    place = copy
+    place = changed = copy(data)
     for depth, part in enumerate(parts[:-1]):
         child = _child(place, part, where)
         if isinstance(child, str):
@@ -56,15 +56,12 @@ def replace_key(data: Any, key: str, value: Any, near: Path | None, where: str =
         if not isinstance(child, dict | list):
             above = ".".join(parts[: depth + 1])
             raise InputError(Problem(where, f"a mapping at {above}", format_value(child)))
-        child = _shallow_copy(child)
+        child = copy(child)
         place[int(part) if isinstance(place, list) else part] = child
         place = child
-    if isinstance(place, list):
-        _child(place, parts[-1], where)
-        place[int(parts[-1])] = value
-    else:
-        place[parts[-1]] = value
-    return copy
+    _child(place, parts[-1], where)  # refuses an index that is not there
+    place[int(parts[-1]) if isinstance(place, list) else parts[-1]] = value
+    return changed
 
 
 def _child(place: Any, part: str, where: str) -> Any:
@@ -73,10 +70,6 @@ def _child(place: Any, part: str, where: str) -> Any:
     if not (part.isascii() and part.isdecimal() and len(part) < 10) or int(part) >= len(place):
         raise InputError(Problem(where, f"an index below {len(place)}", part))
     return place[int(part)]
-
-
-def _shallow_copy(value: Any) -> Any:
-    return dict(value) if isinstance(value, dict) else list(value)
 
 
 def _read_named(name: str, near: Path | None) -> Any:
