@@ -3,6 +3,7 @@ what is not modelled, by the keys that people write for it, and what comes close
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -145,27 +146,9 @@ class NotModelled(NamedTuple):
     keys: tuple[str, ...]
 
 
-SHARDED = (
-    "sharding",
-    "sharded",
-    "sharding_strategy",
-    "shard",
-    "fsdp",
-    "fsdp2",
-    "fully_sharded",
-    "fully_sharded_data_parallel",
-    "hsdp",
-    "zero",
-    "zero1",
-    "zero2",
-    "zero3",
-    "zero_1",
-    "zero_2",
-    "zero_3",
-    "zero_stage",
-    "zero_optimization",
-    "deepspeed",
-    "distributed_optimizer",
+_SHARDED_WORDS = (
+    r"(fully_)?shard(ed|ing|ing_strategy|ed_data_parallel)?|fsdp2?|hsdp|deepspeed|distributed_optimizer"
+    r"|zero(_?[123]|_stage|_optimization)?"
 )
 """Words of other programs for parameters, gradients or states that are sharded over the workers."""
 _SHARDED = (
@@ -173,35 +156,12 @@ _SHARDED = (
     "`scheduler: {kind: zero, stage: 1}` (ZeRO-1, distributed optimisers) or `stage: 2`, which "
     "reduces after each micro-batch, as `scheduler: {kind: bucketed, accumulate: all}` (DDP without `no_sync`) does"
 )
-DIVIDED = {
-    "tensor: 8": (
-        "tensor_parallel",
-        "tensor_parallel_size",
-        "tensor_model_parallel_size",
-        "tp",
-        "tp_size",
-        "model_parallel",
-    ),
-    "pipeline: {stages: 4}": (
-        "pipeline_parallel",
-        "pipeline_parallel_size",
-        "pipeline_model_parallel_size",
-        "pipeline",
-        "pipeline_stages",
-        "pp",
-        "pp_size",
-    ),
-    "sequence_parallel: true": ("sequence_parallel", "sequence_parallel_size"),
-    "expert: 8": (
-        "expert_parallel",
-        "expert_parallel_size",
-        "expert_parallel_degree",
-        "expert_model_parallel_size",
-        "ep",
-        "ep_size",
-        "moe",
-    ),
-    "context: 2": ("context_parallel", "context_parallel_size", "ring_attention", "cp", "cp_size"),
+_DIVIDED = {
+    "tensor: 8": r"tensor(_model)?_parallel(_size)?|model_parallel|tp(_size)?",
+    "pipeline: {stages: 4}": r"pipeline(_model)?_parallel(_size)?|pipeline(_stages)?|pp(_size)?",
+    "sequence_parallel: true": r"sequence_parallel(_size)?",
+    "expert: 8": r"expert(_model)?_parallel(_size|_degree)?|ep(_size)?|moe",
+    "context: 2": r"context_parallel(_size)?|ring_attention|cp(_size)?",
 }
 """Words of other programs for GPUs that compute one copy of a model together, by what says so here."""
 NOT_MODELLED = (
@@ -247,17 +207,9 @@ NOT_MODELLED = (
 """What is not modelled, in the order of the documentation. Keys are compared without hyphens and capitals."""
 
 OTHER_WORDS = {
-    "lora": ("lora_rank", "lora_r", "lora_alpha", "lora_target_modules", "peft", "peft_config", "adapters"),
-    "micro_batches": (
-        "gradient_accumulation",
-        "gradient_accumulation_steps",
-        "accumulation_steps",
-        "accumulate_grad_batches",
-        "backward_passes_per_step",
-        "num_microbatches",
-        "micro_batch",
-        "microbatches",
-    ),
+    "lora": r"lora_(rank|r|alpha|target_modules)|peft(_config)?|adapters",
+    "micro_batches": r"gradient_accumulation(_steps)?|accumulation_steps|accumulate_grad_batches"
+    r"|backward_passes_per_step|num_microbatches|micro_batch|microbatches",
 }
 """Keys of this program by the words that other programs have for them."""
 
@@ -270,12 +222,11 @@ def describe_not_modelled(word: str) -> tuple[str, str] | None:
     >>> describe_not_modelled("ZeRO-Stage")[0]
     "'ZeRO-Stage' is stated by the scheduler"
     """
-    known = plain(word)
-    if setting := next((setting for setting, words in DIVIDED.items() if known in words), ""):
+    if setting := _key_of(word, _DIVIDED):
         return f"'{word}' is stated by `parallelism` of the scenario", f"write `parallelism: {{{setting}}}`"
-    if known in SHARDED:
+    if re.fullmatch(_SHARDED_WORDS, plain(word)):
         return f"'{word}' is stated by the scheduler", _SHARDED
-    found = ((item.what, item.closest) for item in NOT_MODELLED if known in item.keys)
+    found = ((item.what, item.closest) for item in NOT_MODELLED if plain(word) in item.keys)
     return next(((f"'{word}' is not modelled: {what}", f"what comes closest: {keys}") for what, keys in found), None)
 
 
@@ -285,4 +236,8 @@ def own_word(word: str) -> str:
     >>> own_word("gradient_accumulation_steps")
     'micro_batches'
     """
-    return next((key for key, others in OTHER_WORDS.items() if plain(word) in others), "")
+    return _key_of(word, OTHER_WORDS)
+
+
+def _key_of(word: str, patterns: Mapping[str, str]) -> str:
+    return next((key for key, words in patterns.items() if re.fullmatch(words, plain(word))), "")

@@ -55,6 +55,13 @@ class Spec(BaseModel):
         _set(copy, "__pydantic_private__", private and {**private})
         return copy
 
+    def model_post_init(self, context: Any, /) -> None:
+        """What pydantic calls when the fields are there."""
+        self.refuse_unfit()
+
+    def refuse_unfit(self) -> None:
+        """Raise an expected-error where fields do not fit each other; copies with changes have to be asked again."""
+
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of all fields: equal specs have equal fingerprints, in any process."""
@@ -76,12 +83,12 @@ class Spec(BaseModel):
 
     @classmethod
     def _hinted_error(cls, item: Any) -> InitErrorDetails:
-        context, kind = dict(item.get("ctx") or {}), item["type"]
-        known = [field.alias or name for name, field in cls.model_fields.items()]
-        if kind == "extra_forbidden" and len(item["loc"]) == 1:
-            kind, context = "expected", describe_unknown_key(str(item["loc"][0]), known)
-        custom = PydanticCustomError(kind, "{message}", {"message": item["msg"], **context})
-        return InitErrorDetails(type=custom, loc=item["loc"], input=item.get("input"))
+        context = {"message": item["msg"], **(item.get("ctx") or {})}
+        error = PydanticCustomError(item["type"], "{message}", context)
+        if item["type"] == "extra_forbidden" and len(item["loc"]) == 1:
+            known = [field.alias or name for name, field in cls.model_fields.items()]
+            error = unknown_key_error(str(item["loc"][0]), known)
+        return InitErrorDetails(type=error, loc=item["loc"], input=item.get("input"))
 
 
 class Component(Spec):
@@ -196,25 +203,18 @@ def explain_unknown_kind(base: type[Component], kind: str) -> str:
 
 def expected(what: str, got: Any, hint: str = "") -> PydanticCustomError:
     """A validation error in the form of all messages: expected, got, hint; without `what`, `got` says what is wrong."""
-    context = _context(what, got if isinstance(got, str) else format_value(got), hint)
+    context = {"what": what, "got": got if isinstance(got, str) else format_value(got), "hint": hint}
     return PydanticCustomError("expected", "expected {what}, got {got}: {hint}" if what else "{got}: {hint}", context)
 
 
-def describe_unknown_key(key: str, known: Collection[str]) -> dict[str, Any]:
-    """What is wrong with a key that is not `known`: the nearest one, or what comes closest to what it asks for.
-
-    As the context of an expected-error.
-    """
+def unknown_key_error(key: str, known: Collection[str]) -> PydanticCustomError:
+    """The error for a key that is not `known`: the nearest one, or what comes closest to what it asks for."""
     refused = describe_not_modelled(key)
     if refused is not None:
-        return _context("", *refused)
+        return expected("", *refused)
     other = own_word(key)
     hint = f"the key is `{other}`" if other in known else explain(key) or suggest_nearest(key, known)
-    return _context("a known key", f"'{key}'", hint)
-
-
-def _context(what: str, got: str, hint: str) -> dict[str, Any]:
-    return {"what": what, "got": got, "hint": hint}
+    return expected("a known key", f"'{key}'", hint)
 
 
 class MemberOf:

@@ -11,9 +11,7 @@ from simulator.bounds import BOUNDS, OrZero
 from simulator.component import Spec
 from simulator.units import Quantity
 
-NEEDS_TORCH = tuple(
-    f"simulator.{name}" for name in ("record", "training.gradients", "training.loop", "training.task", "training.tasks")
-)
+NEEDS_TORCH = tuple(f"simulator.{name}" for name in ("record", "training.loop", "training.task", "training.tasks"))
 
 
 @dataclass(frozen=True)

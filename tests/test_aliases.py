@@ -5,9 +5,9 @@ import pytest
 from simulator.aliases import EXPLAINED, FILES, KINDS, all_aliases, explain
 from simulator.component import build, discover, required_fields
 from simulator.errors import InputError
+from simulator.scenario.catalogue import list_shipped
 from simulator.scenario.named_parts import read_part
 from simulator.scenario.reading import load
-from simulator.scenario.shipped import list_shipped
 from simulator.schedulers.base import Scheduler
 from simulator.sparsifiers.base import Sparsifier
 from simulator.studies.start.questions import QUESTIONS, parse_methods

@@ -14,7 +14,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
 
 from simulator.architectures.building import Architecture
 from simulator.architectures.config_json import NAME, read_config
-from simulator.component import describe_unknown_key, discover, expected
+from simulator.component import discover, expected, unknown_key_error
 from simulator.errors import InputError, format_value, suggest_nearest
 from simulator.files import write_text
 from simulator.hardware.gpu import Gpu
@@ -47,9 +47,9 @@ def describe_workload(value: Mapping[str, Any], info: ValidationInfo) -> Workloa
         raise expected("a kind of model", format_value(kind), hint)
     member = kinds[kind]
     known = {"model", *SHARED, *member.model_fields}
-    unknown = {key: expected(**describe_unknown_key(key, known)) for key in value if key not in known}
+    unknown = [key for key in value if key not in known]
     if unknown:
-        details = [InitErrorDetails(type=error, loc=(key,), input=None) for key, error in unknown.items()]
+        details = [InitErrorDetails(type=unknown_key_error(key, known), loc=(key,), input=None) for key in unknown]
         raise ValidationError.from_exception_data(kind, details)
     shared = {key: value[key] for key in SHARED if key in value}
     sizes = {key: value[key] for key in member.model_fields if key in value}
@@ -99,7 +99,7 @@ def describe_again(workload: Workload, changes: Mapping[str, Any]) -> Workload:
     if "batch_size" in stated and "input_time" not in stated and workload.input_time:
         stated["input_time"] = workload.input_time * stated["batch_size"] / workload.batch_size
     changed = workload.model_copy(update=stated)
-    changed.refuse_uneven_passes()
+    changed.refuse_unfit()
     return _without_times(changed, origin._replace(stated=origin.stated | {*stated}))
 
 

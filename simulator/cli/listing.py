@@ -28,7 +28,7 @@ LISTED = {
     "aliases": "Names that people use, and what they mean here.",
     "trainings": "Trainings with several methods, for `sparsim quality`.",
 }
-"""What is listed; all but the first are read by `simulator.scenario.shipped`, which is slow to import."""
+"""What is listed; all but the first are read by `simulator.scenario.catalogue`, which is slow to import."""
 
 
 @main.group("list", invoke_without_command=True)
@@ -55,7 +55,7 @@ def _list(what: str, as_json: bool) -> None:
 
         print_document(kinds(), as_json, "kinds_blocks", "listing")
         return
-    from simulator.scenario.shipped import list_shipped
+    from simulator.scenario.catalogue import list_shipped
 
     print_document({what: list_shipped(what)}, as_json, "shipped_blocks", "listing")
 

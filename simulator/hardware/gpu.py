@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Literal, Self
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from simulator.bounds import Factor
 from simulator.component import Spec, expected
@@ -87,11 +87,9 @@ class Gpu(Spec):
     ideal: bool = False
     kernels: dict[str, Curve] = Field(default_factory=dict)
 
-    @model_validator(mode="after")
-    def _limit_has_a_scale(self) -> Self:
+    def refuse_unfit(self) -> None:
         if self.power_limit is not None and self.board_power is None:
             raise expected("a board_power beside power_limit", "none", "how much slower it runs follows from both")
-        return self
 
     @property
     def clock_under_load(self) -> float:
@@ -162,7 +160,7 @@ class Gpu(Spec):
     @cached_property
     def _memory(self) -> tuple[float, float]:
         """Start-up of an element-wise kernel, and its seconds per byte."""
-        bandwidth = self.hardware.reached or (self.memory_bandwidth or 0.0) * shipped_rates().share
+        bandwidth = self.hardware.usable_bandwidth(shipped_rates())
         return self.hardware.start or 0.0, 1 / bandwidth if bandwidth else 0.0
 
     @cached_property

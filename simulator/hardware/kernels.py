@@ -195,6 +195,10 @@ class Hardware(Record):
     memory: MemoryKind | None = None
     framework: Framework = "pytorch"
 
+    def usable_bandwidth(self, rates: Rates) -> float:
+        """What element-wise kernels reach, measured or as a share of the data sheet; 0 if nothing is known."""
+        return self.reached or (self.bandwidth or 0.0) * rates.share
+
 
 class Estimate(Record):
     """An estimated curve, how it was made, and the factor by which it may be wrong either way in nine of ten cases."""
@@ -229,13 +233,12 @@ def unit_time(work: KernelWork, hardware: Hardware, rates: Rates) -> float:
     As `memory_time`; 1 / (m f) for the m multiprocessors at the clock f; 1 / f for one block; a nanosecond for work of
     the host. 0 if nothing is known of the GPU.
     """
-    bandwidth = hardware.reached or (hardware.bandwidth or 0.0) * rates.share
     if work.bound == "memory":
         return memory_time(work, hardware, rates)
     if work.bound == "host":
         return 1e-9
     if work.bound == "multiprocessors":
-        cycles = hardware.cycles or bandwidth * rates.cycles_per_byte
+        cycles = hardware.cycles or hardware.usable_bandwidth(rates) * rates.cycles_per_byte
         return 1 / cycles if cycles else 0.0
     clock = hardware.clock or rates.clock
     return 1 / clock if clock else 0.0
@@ -243,7 +246,7 @@ def unit_time(work: KernelWork, hardware: Hardware, rates: Rates) -> float:
 
 def memory_time(work: KernelWork, hardware: Hardware, rates: Rates) -> float:
     """Seconds per element, b / B for b bytes at the bandwidth B that element-wise kernels reach; 0 if B is unknown."""
-    bandwidth = hardware.reached or (hardware.bandwidth or 0.0) * rates.share
+    bandwidth = hardware.usable_bandwidth(rates)
     return work.nbytes / bandwidth if bandwidth else 0.0
 
 

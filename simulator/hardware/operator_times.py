@@ -155,7 +155,7 @@ class OperatorClock:
         self.rates = shipped_operator_rates() if rates is None else rates
         self.fp8_rate = rate_of(gpu, arithmetic) * gpu.clock_under_load * (gpu.fp8_share or FP8_SHARE)
         self.rate = rate_of(gpu, "bf16" if arithmetic == "fp8" else arithmetic) * gpu.clock_under_load
-        reached = gpu.hardware.reached or (gpu.memory_bandwidth or 0.0) * shipped_rates().share
+        reached = gpu.hardware.usable_bandwidth(shipped_rates())
         if not reached:
             raise expected("a GPU with a memory_bandwidth", gpu.name, "times of a described model need it")
         self.per_byte = 1 / reached
@@ -268,7 +268,6 @@ def rate_of(gpu: Gpu, arithmetic: Arithmetic) -> float:
 
 
 def _efficiency(gpu: Gpu, arithmetic: Arithmetic, rates: OperatorRates) -> Efficiency | TensorCores:
-    """The efficiency of large products on a GPU."""
     on_tensor_cores = arithmetic != "fp32" and bool(gpu.tensor_rates)
     devices: Mapping[str, Efficiency | TensorCores] = rates.tensor_devices if on_tensor_cores else rates.devices
     timed = (found for device, found in devices.items() if gpu.device and same_device(device, gpu.device))

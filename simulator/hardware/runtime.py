@@ -286,7 +286,6 @@ class Runtime(Spec):
     @model_validator(mode="before")
     @classmethod
     def _estimate(cls, value: Any) -> Any:
-        """The estimate in place of `auto`."""
         if not isinstance(value, dict) or value.get("compute_slowdown") != "auto":
             return value
         slowdown, width = estimate_slowdown()

@@ -11,7 +11,6 @@ import yaml
 from pydantic import ValidationError
 
 from simulator.errors import InputError, Problem, format_value
-from simulator.models.small_cache import LatestResults
 from simulator.records import Record, field, replace
 
 MAX_BYTES = 4 * 2**20
@@ -22,8 +21,6 @@ _TOO_DEEP = "nesting depth"
 MAX_NODES = 200_000
 """Most values of a document with aliases written out; a long text counts once for each `_TEXT` characters."""
 _TEXT = 64
-_LONG = 2**16
-"""Characters of a document that is not remembered."""
 _DIGITS = 250
 """Most digits of a whole number: more exceed the range of a float."""
 
@@ -75,29 +72,9 @@ class Document(Record):
         return self.path
 
 
-_parsed: LatestResults[Document] = LatestResults(64)
-"""Documents by place and text: studies read the same files again and again."""
-
-
 def read_document(path: Path) -> Document:
     """Read and parse one YAML file. Raises InputError for anything that is not a bounded, well-formed document."""
-    made = read_shared_document(path)
-    return replace(made, data=_copied(made.data))
-
-
-def read_shared_document(path: Path) -> Document:
-    """A YAML file for readers that change nothing in it: one object as long as the text stays."""
-    text, place = read_text(path), str(path)
-    if len(text) > _LONG:
-        return parse_document(text, place)
-    return _parsed.get((place, text), lambda: parse_document(text, place))
-
-
-def _copied(data: Any) -> Any:
-    """Plain data of one's own: whoever reads a document may change it."""
-    if isinstance(data, dict):
-        return {key: _copied(value) for key, value in data.items()}
-    return [_copied(value) for value in data] if isinstance(data, list) else data
+    return parse_document(read_text(path), str(path))
 
 
 def read_text(path: Path, limit: int = MAX_BYTES) -> str:
@@ -153,13 +130,10 @@ class _Composer:
 
     def document(self) -> Any:
         result: Any = None
-        documents = 0
         for event in self.events:
-            if isinstance(event, yaml.DocumentStartEvent):
-                documents += 1
-                if documents > 1:
-                    self._stop(event, "one document", "a second one")
-            elif isinstance(event, yaml.NodeEvent):
+            if isinstance(event, yaml.DocumentStartEvent) and self.marks:
+                self._stop(event, "one document", "a second one")
+            if isinstance(event, yaml.NodeEvent):
                 result = self._marked(event, (), 0)
         return result
 
@@ -252,24 +226,21 @@ T = TypeVar("T")
 _NO_KEYS = ("affine", "n_log_n", "piecewise", "[key]")
 """What pydantic adds to the place of an error."""
 _EXPECTED = {
-    "bool_parsing": "true or false",
-    "bool_type": "true or false",
-    "int_parsing": "a whole number",
-    "int_parsing_size": "a whole number of fewer digits",
-    "int_type": "a whole number",
+    "bool": "true or false",
+    "int": "a whole number",
     "int_from_float": "a whole number",
-    "float_type": "a number",
-    "float_parsing": "a number",
+    "int_parsing_size": "a whole number of fewer digits",
+    "float": "a number",
     "finite_number": "a finite number",
-    "string_type": "text",
+    "string": "text",
     "string_too_short": "text that is not empty",
     "string_too_long": "text of at most {max_length} letters",
     "string_pattern_mismatch": "text of the form {pattern}",
-    "tuple_type": "a list",
-    "list_type": "a list",
-    "model_type": "a mapping",
-    "model_attributes_type": "a mapping",
-    "dict_type": "a mapping",
+    "tuple": "a list",
+    "list": "a list",
+    "model": "a mapping",
+    "model_attributes": "a mapping",
+    "dict": "a mapping",
     "less_than_equal": "at most {le}",
     "greater_than_equal": "at least {ge}",
     "greater_than": "above {gt}",
@@ -306,7 +277,7 @@ def problems_of(error: ValidationError, document: Document) -> list[Problem]:
 
 
 def _problem(item: Any, where: str, context: Mapping[str, Any]) -> Problem:
-    kind, got = item["type"], format_value(item.get("input"))
+    kind, got = item["type"].removesuffix("_type").removesuffix("_parsing"), format_value(item.get("input"))
     if kind == "expected":
         return Problem(where, context["what"], context["got"], context["hint"])
     if kind == "quantity":

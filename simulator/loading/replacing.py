@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -37,45 +38,38 @@ def plain_value_at(data: Any, key: str, near: Path | None = None) -> Any:
     return data
 
 
-def replace_key(data: Any, key: str, value: Any, near: Path | None) -> Any:
-    """A copy of `data` with the dotted `key` set; a name on the path is replaced by the mapping that it names."""
-    parts = key.split(".")
+def replace_key(data: Any, key: str, value: Any, near: Path | None, where: str = "") -> Any:
+    """A copy of `data` with the dotted `key` set; a name on the path is replaced by the mapping that it names.
+
+    `where`: what messages call the key; `--set KEY` if left out.
+    """
+    parts, where = key.split("."), where or f"--set {key}"
     if len(parts) > MAX_DEPTH or len(key) > MAX_KEY:
-        raise InputError(
-            Problem(f"--set {format_value(key)}", f"a dotted key of at most {MAX_DEPTH} parts", str(len(parts)))
-        )
-    copy = _shallow_copy(data)
-    place = copy
+        raise InputError(Problem(where, f"a dotted key of at most {MAX_DEPTH} parts", str(len(parts))))
+    place = changed = copy(data)
     for depth, part in enumerate(parts[:-1]):
-        child = _child(place, part, key)
+        child = _child(place, part, where)
         if isinstance(child, str):
             child = _read_named(child, near)
         if child is None:
             child = {}
         if not isinstance(child, dict | list):
-            where = ".".join(parts[: depth + 1])
-            raise InputError(Problem(f"--set {key}", f"a mapping at {where}", format_value(child)))
-        child = _shallow_copy(child)
+            above = ".".join(parts[: depth + 1])
+            raise InputError(Problem(where, f"a mapping at {above}", format_value(child)))
+        child = copy(child)
         place[int(part) if isinstance(place, list) else part] = child
         place = child
-    if isinstance(place, list):
-        _child(place, parts[-1], key)
-        place[int(parts[-1])] = value
-    else:
-        place[parts[-1]] = value
-    return copy
+    _child(place, parts[-1], where)  # refuses an index that is not there
+    place[int(parts[-1]) if isinstance(place, list) else parts[-1]] = value
+    return changed
 
 
-def _child(place: Any, part: str, key: str) -> Any:
+def _child(place: Any, part: str, where: str) -> Any:
     if isinstance(place, dict):
         return place.get(part)
     if not (part.isascii() and part.isdecimal() and len(part) < 10) or int(part) >= len(place):
-        raise InputError(Problem(f"--set {key}", f"an index below {len(place)}", part))
+        raise InputError(Problem(where, f"an index below {len(place)}", part))
     return place[int(part)]
-
-
-def _shallow_copy(value: Any) -> Any:
-    return dict(value) if isinstance(value, dict) else list(value)
 
 
 def _read_named(name: str, near: Path | None) -> Any:

@@ -139,16 +139,11 @@ class Piecewise(Evidence):
         return np.asarray((n >= self.points[0][0]) & (n <= self.points[-1][0]))
 
 
-_CURVES: dict[str, type[Affine | NLogN | Piecewise]] = {
-    "affine": Affine,
-    "n_log_n": NLogN,
-    "piecewise": Piecewise,
-}
+_CURVES = ("affine", "n_log_n", "piecewise")
 
 
 def _known_curve(value: Any) -> Any:
-    if isinstance(value, dict) and str(value.get("curve")) not in _CURVES:
-        kind = str(value.get("curve"))
+    if isinstance(value, dict) and (kind := str(value.get("curve"))) not in _CURVES:
         raise expected("a curve kind under `curve`", kind, suggest_nearest(kind, _CURVES))
     return value
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self
 import msgspec
 import numpy as np
 from msgspec.structs import fields
-from pydantic import BeforeValidator, Field, GetCoreSchemaHandler, PrivateAttr, create_model, model_validator
+from pydantic import BeforeValidator, Field, GetCoreSchemaHandler, PrivateAttr, create_model
 from pydantic_core import core_schema
 
 from simulator.component import Spec, expected
@@ -205,12 +205,7 @@ class Workload(Spec):
         copy._origin = origin
         return copy
 
-    @model_validator(mode="after")
-    def _has_equal_passes(self) -> Self:
-        self.refuse_uneven_passes()
-        return self
-
-    def refuse_uneven_passes(self) -> None:
+    def refuse_unfit(self) -> None:
         """Raise an expected-error where the batch cannot be cut into so many equal parts."""
         batch, count = self.batch_size, self.micro_batches
         if batch % count:
@@ -277,16 +272,12 @@ class Workload(Spec):
         """
         more = batch_size / self.batch_size
         changes = {"batch_size": batch_size, "input_time": self.input_time * more}
-        return self._times(more, 1.0, more).model_copy(update=changes)
+        return self.scaled(more, 1.0, more).model_copy(update=changes)
 
     @property
     def has_times(self) -> bool:
         """Whether the layers have times of their own."""
         return any(layer.forward or layer.backward for layer in self.layers)
-
-    def at_pace(self, factor: float) -> Self:
-        """This model on a GPU that takes `factor` times as long, with the same host."""
-        return self._times(factor, 1.0)
 
     def stretched(self, update_time: float) -> Self:
         """The workload whose forward, backward and update sum to `compute_time`, if that is known.
@@ -308,7 +299,7 @@ class Workload(Spec):
             timed = [replace(layer, forward=forward, backward=backward) for layer, forward, backward in sized]
             return self.model_copy(update={"layers": tuple(timed)})
         factor = (self.compute_time - update_time) / total
-        return self._times(factor, factor)
+        return self.scaled(factor, factor)
 
     def queued(self) -> Self:
         """The workload with the times that its layers take when the GPU waits for the host's launches; itself without.
@@ -329,9 +320,15 @@ class Workload(Spec):
         layers, back = self.layers, self.layers[::-1]
         gpu_times = [*(layer.forward for layer in layers), *(layer.backward for layer in back)]
         host_times = [*(layer.forward_host for layer in layers), *(layer.backward_host for layer in back)]
-        first, later = queue_passes(gpu_times, host_times, self.host_ahead, passes)
-        made = self.model_copy(update={"layers": _with_times(layers, first)})
-        return made, self.model_copy(update={"layers": _with_times(layers, later)}) if passes > 1 else made
+        every = queue_passes(gpu_times, host_times, self.host_ahead, passes)
+        made = []
+        for times in every[: min(passes, 2)]:
+            each = zip(layers, times[: len(layers)], reversed(times[len(layers) :]), strict=True)
+            queued = (
+                replace(layer, forward=f, backward=b, forward_host=0.0, backward_host=0.0) for layer, f, b in each
+            )
+            made.append(self.model_copy(update={"layers": tuple(queued)}))
+        return made[0], made[-1]
 
     def passes(self) -> tuple[Self, Self]:
         """The first forward and backward pass of an iteration, and each later one, as the GPU runs them (`queued`).
@@ -339,10 +336,12 @@ class Workload(Spec):
         The times of the layers are those of the whole batch. Each of the `micro_batches` passes takes that share of the
         GPU's time; the host launches as many kernels in every pass as for the whole batch.
         """
-        one = self if self.micro_batches == 1 else self._times(1 / self.micro_batches, 1.0)
+        one = self if self.micro_batches == 1 else self.scaled(1 / self.micro_batches, 1.0)
         return one._queued(self.micro_batches)
 
-    def _times(self, factor: float, host_factor: float, rows_factor: float = 1.0) -> Self:
+    def scaled(self, factor: float, host_factor: float, rows_factor: float = 1.0) -> Self:
+        """This model whose layers take `factor` times as long on the GPU, and so many times as long on the host."""
+
         def times(layer: Layer) -> Layer:
             changed: dict[str, float | Rows] = {
                 "forward": layer.forward * factor,
@@ -358,15 +357,6 @@ class Workload(Spec):
 
 
 _encode = msgspec.json.Encoder(enc_hook=Rows.model_dump).encode
-
-
-def _with_times(layers: Sequence[Layer], lasts: list[float]) -> tuple[Layer, ...]:
-    """The layers with these times, forward in forward order and then backward in backward order, and no host times."""
-    count = len(layers)
-    return tuple(
-        replace(layer, forward=forward, backward=backward, forward_host=0.0, backward_host=0.0)
-        for layer, forward, backward in zip(layers, lasts[:count], reversed(lasts[count:]), strict=True)
-    )
 
 
 @lru_cache(maxsize=4096)

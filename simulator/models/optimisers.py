@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, Literal, NamedTuple, Self
+from typing import Annotated, Literal, NamedTuple
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field
 
 from simulator.component import Spec, expected
 
@@ -95,13 +95,11 @@ class Optimiser(Spec):
     folds_bias: bool = False
     average: RunningAverage | None = None
 
-    @model_validator(mode="after")
-    def _exists(self) -> Self:
+    def refuse_unfit(self) -> None:
         if self.kind == "lamb" and self.implementation == "foreach":
             raise expected("per_tensor or fused", "foreach", "no released LAMB works on lists of tensors")
         if self.nesterov and self.kind != "momentum":
             raise expected("nesterov with kind momentum", f"kind {self.kind}")
-        return self
 
     @property
     def states(self) -> int:

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import accumulate
-from typing import Literal, NamedTuple, Self
+from typing import Literal, NamedTuple
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from simulator.component import Spec, expected
 from simulator.models.operators import WHOLE, Split
@@ -178,22 +178,16 @@ def run_pipeline(
     return Pipelined(free[0], batches * math.fsum(forward[chunk] + backward[chunk] for chunk in mine))
 
 
-class _Pass(NamedTuple):
-    """A pass of a chunk: its stage, which of the times it takes, of all forward and then of all backward passes in the
-    order of the model, the pass that it needs, counted from 1 (0: none), and whether what it needs is sent."""
-
-    stage: int
-    time: int
-    needed: int
-    sent: bool
-
-
 @lru_cache(maxsize=64)
-def _order_passes(schedule: Schedule, stages: int, count: int, batches: int) -> Sequence[_Pass]:
-    """All passes over `count` chunks in an order in which each comes after what it needs, whatever they take."""
+def _order_passes(schedule: Schedule, stages: int, count: int, batches: int) -> Sequence[tuple[int, int, int, bool]]:
+    """All passes over `count` chunks in an order in which each comes after what it needs, whatever they take.
+
+    Of each its stage, which of the times it takes, of all forward and then of all backward passes in the order of the
+    model, the pass that it needs, counted from 1 (0: none), and whether what it needs is sent.
+    """
     queues = [iter(order_stage(schedule, stage, stages, count // stages, batches)) for stage in range(stages)]
     places: dict[tuple[Op, int, int], int] = {}
-    made, waiting = list[_Pass](), [next(queue, None) for queue in queues]
+    made, waiting = list[tuple[int, int, int, bool]](), [next(queue, None) for queue in queues]
     while any(waiting):
         for stage, queue in enumerate(queues):
             while (turn := waiting[stage]) is not None:
@@ -203,7 +197,7 @@ def _order_passes(schedule: Schedule, stages: int, count: int, batches: int) -> 
                     break
                 here = schedule == "zb_v" and number == (stages if turn.op == "forward" else stages - 1)
                 needed = 0 if before is None else places[*before, turn.batch]
-                made.append(_Pass(stage, number + count * (turn.op != "forward"), needed, sent and not here))
+                made.append((stage, number + count * (turn.op != "forward"), needed, sent and not here))
                 places[turn.op, number, turn.batch] = len(made)
                 waiting[stage] = next(queue, None)
     return made
@@ -245,15 +239,13 @@ class PipelineStages(Spec):
     schedule: Schedule = "1f1b"
     chunks: int = Field(default=1, ge=1, le=64)
 
-    @model_validator(mode="after")
-    def _interleaves_1f1b(self) -> Self:
+    def refuse_unfit(self) -> None:
         if self.schedule == "zb_v":
             if self.chunks != 2 or self.stages == 1:
                 got = f"{self.chunks} on each of {self.stages}"
                 raise expected("`chunks: 2` on each of several stages, for schedule zb_v", got)
         elif self.chunks > 1 and (self.schedule != "1f1b" or self.stages == 1):
             raise expected("one chunk a stage", str(self.chunks), "schedule 1f1b of several stages has more")
-        return self
 
 
 class Parallelism(Spec):
@@ -282,18 +274,12 @@ class Parallelism(Spec):
     expert: int = Field(default=1, ge=1, le=1024)
     imbalance: float = Field(default=1.0, ge=1, le=1024)
 
-    @model_validator(mode="after")
-    def _overlaps_parts_of_sequences(self) -> Self:
+    def refuse_unfit(self) -> None:
         if self.overlap and not self.sequence_parallel:
             raise expected("`sequence_parallel: true` with `overlap`", "false", "all-reduces are not cut into parts")
-        return self
-
-    @model_validator(mode="after")
-    def _imbalance_is_of_experts(self) -> Self:
         if self.imbalance > self.expert:
             hint = "at most all tokens are sent to one of the GPUs"
             raise expected(f"an `imbalance` up to `expert`, which is {self.expert}", f"{self.imbalance:g}", hint)
-        return self
 
     @property
     def split(self) -> Split:

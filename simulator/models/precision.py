@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, model_validator
+from pydantic import BeforeValidator
 
 from simulator.component import Spec, expected
 
@@ -60,12 +60,7 @@ class Precision(Spec):
     loss_scaling: bool | None = None
     indices: Literal["auto", "int32", "int64"] = "auto"
 
-    @model_validator(mode="after")
-    def _one_16_bit_format(self) -> Self:
-        self.refuse_two_16_bit_formats()
-        return self
-
-    def refuse_two_16_bit_formats(self) -> None:
+    def refuse_unfit(self) -> None:
         """Raise an expected-error where bf16 and fp16 meet."""
         if {"bf16", "fp16"} <= {self.gradients, self.travels, self.residuals}:
             got = f"gradients {self.gradients}, travels {self.sent_as}, residuals {self.residuals}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from enum import IntEnum
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -53,18 +52,11 @@ def draw_uniformly(seed: int, iteration: int, worker: Ints, coordinate: Ints) ->
 
     Different seeds, iterations, workers and coordinates give independent numbers (SplitMix64 of the counters).
     """
-    counter = _count_on(_counter_of(seed, iteration), worker)
-    draws: Floats = (_count_on(counter, coordinate) >> np.uint64(11)).astype(float) * 2.0**-53
+    counter = np.zeros(1, dtype=np.uint64)
+    for part in (np.array([seed]), np.array([iteration]), worker, coordinate):
+        counter = splitmix64(counter + (part.astype(np.uint64) + np.uint64(1)) * np.uint64(_STEP))
+    draws: Floats = (counter >> np.uint64(11)).astype(float) * 2.0**-53
     return draws
-
-
-@lru_cache(maxsize=64)
-def _counter_of(seed: int, iteration: int) -> Hashes:
-    return _count_on(_count_on(np.zeros(1, dtype=np.uint64), np.array([seed])), np.array([iteration]))
-
-
-def _count_on(counter: Hashes, part: Ints) -> Hashes:
-    return splitmix64(counter + (part.astype(np.uint64) + np.uint64(1)) * np.uint64(_STEP))
 
 
 def count_at(places: Ints, weight: Floats | None) -> float:

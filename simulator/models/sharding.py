@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field
 
 from simulator.component import Spec, expected
 from simulator.models.curves import Floats
@@ -87,14 +87,12 @@ class ReduceWire(Spec):
     group: int = Field(default=GROUP, ge=8, le=2**24)
     chunks: int = Field(default=1, ge=1, le=1024)
 
-    @model_validator(mode="after")
-    def _errors_in_8_bits(self) -> Self:
+    def refuse_unfit(self) -> None:
         if self.error_feedback and self.format in HALVES:
             hint = (
                 "what it loses needs 32 bits: 4 bytes a parameter on each GPU undo sharding; what comes closest: `loco`"
             )
             raise expected("error feedback of 8 bits or fewer, which is kept in 8 bits", self.format, hint)
-        return self
 
     @property
     def name(self) -> str:

@@ -48,7 +48,7 @@ def job_setups(scenario: Scenario) -> list[Setup]:
     Raises an expected-error where parts do not fit each other: studies change the cluster of a scenario that was valid.
     """
     cluster = scenario.cluster
-    cluster.refuse_absent()
+    cluster.refuse_unfit()
     scenario.refuse_unfit()
     recorded = cluster.link_trace.recorded() if cluster.link_trace else ()
     setup = Setup(

@@ -6,18 +6,17 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral, Real
-from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from simulator.component import Spec
 from simulator.errors import InputError, Problem, format_value
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.widths import fill_costs
-from simulator.loading.replacing import parse_setting, replace_key
+from simulator.loading.replacing import parse_setting
 from simulator.models.curves import Affine, Curve, NLogN
 from simulator.models.layers import Workload
 from simulator.models.small_cache import ResultsOfObjects
-from simulator.records import Record, replace
+from simulator.records import Record
 from simulator.scenario.named_parts import read_runtime
 from simulator.scenario.scenario import Scenario
 from simulator.units import SiFloat, SiInt
@@ -37,16 +36,6 @@ class Override(Record):
     value: Any
     text: str
     where: str
-
-    def apply(self, data: Any, near: Path | None) -> Any:
-        """A copy of parsed data with the key set. Raises InputError where there is no place for it."""
-        try:
-            return replace_key(data, self.key, self.value, near or Path())
-        except InputError as error:
-            if self.where.startswith("--set"):
-                raise
-            found = [Problem(self.where, item.expected, item.got, item.hint) for item in error.problems]
-            raise InputError(found) from None
 
 
 def read_overrides(overrides: Overrides) -> list[Override]:
@@ -180,8 +169,4 @@ changed_workloads: ResultsOfObjects[Workload] = ResultsOfObjects(16)
 def _scale(workload: Workload, factor: float) -> Workload:
     if workload.compute_time is not None:
         return with_value(workload, "compute_time", workload.compute_time * factor)
-    times = ("forward", "backward", "forward_host", "backward_host")
-    layers = tuple(
-        replace(layer, **{name: getattr(layer, name) * factor for name in times}) for layer in workload.layers
-    )
-    return with_value(workload, "layers", layers)
+    return workload.scaled(factor, factor)

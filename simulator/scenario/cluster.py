@@ -146,8 +146,7 @@ class Membership(Spec):
     deadline: Seconds | None = None
     heartbeat: Heartbeat | None = None
 
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def refuse_unfit(self) -> None:
         if self.events and self.mean_time_between_failures is not None:
             raise expected("`events` or `mean_time_between_failures`", "both", "recorded failures are all that happen")
         if self.policy == "checkpoint" and self.checkpoint_interval is None:
@@ -156,7 +155,6 @@ class Membership(Spec):
             raise expected("policy continue with `events`", "policy checkpoint", "those are followed one by one")
         if [item.time for item in self.events] != sorted(item.time for item in self.events):
             raise expected("`events` in the order of their times", "an earlier one after a later one")
-        return self
 
 
 MAX_WORKERS = 2**17
@@ -250,11 +248,10 @@ class Cluster(Spec):
 
     @model_validator(mode="after")
     def _filled(self) -> Self:
-        self.refuse_absent()
         self.__dict__["runtime"] = fill_costs(self.runtime, self.gpu.framework)
         return self
 
-    def refuse_absent(self) -> None:
+    def refuse_unfit(self) -> None:
         """Raise an expected-error where workers or nodes are named that do not exist."""
         if self.workers > MAX_WORKERS:
             raise expected(f"at most {MAX_WORKERS} workers", str(self.workers))

@@ -48,14 +48,9 @@ def matches(value: Any, condition: Any) -> bool:
     """
     if isinstance(condition, list | tuple):
         return any(matches(value, each) for each in condition)
-    if is_comparison(condition):
+    if isinstance(condition, dict) and not {*COMPARE, NOT}.isdisjoint(condition):
         return all(_holds(value, word, operand) for word, operand in condition.items())
     return _equal(value, condition)
-
-
-def is_comparison(condition: Any) -> bool:
-    """Whether a condition is a mapping of comparisons instead of a value."""
-    return isinstance(condition, dict) and not {*COMPARE, NOT}.isdisjoint(condition)
 
 
 def _holds(value: Any, word: str, operand: Any) -> bool:

@@ -24,7 +24,7 @@ from simulator.fabrics.base import Fabric
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.runtime import Runtime
 from simulator.loading.csv_tables import read_layers
-from simulator.loading.documents import Document, read_document, read_shared_document, validate_document
+from simulator.loading.documents import Document, parse_document, read_document, read_text, validate_document
 from simulator.loading.finding import TRACE_FILE, find_file, find_in_folder, find_shipped, missing_file_error
 from simulator.loading.replacing import parse_setting, replace_key
 from simulator.models.layers import MAX_BATCH, MAX_MICRO_BATCHES, Layer, Since, Workload
@@ -72,7 +72,8 @@ _parts: ResultsOfObjects[Any] = ResultsOfObjects(64)
 
 
 def _read_named(path: Path, subfolder: str) -> Any:
-    document = read_shared_document(path)
+    text, place = read_text(path), str(path)
+    document = parse_document(text, place)
     data = document.data
     if path.name == TRACE_FILE and subfolder == "workloads":
         data = _recorded(document, path.parent)
@@ -81,7 +82,8 @@ def _read_named(path: Path, subfolder: str) -> Any:
     elif isinstance(data, dict) and isinstance(data.get("layers"), str):
         data = {**data, "layers": _layers(data["layers"], path.parent, document)}
     layers, whole = data.get("layers") if isinstance(data, dict) else None, replace(document, data=data)
-    return _parts.get((document, layers), lambda: _validate_part(subfolder, whole, path.parent), subfolder)
+    table = layers if isinstance(layers, tuple) else None  # of a file of its own; all else is in the text
+    return _parts.get((table,), lambda: _validate_part(subfolder, whole, path.parent), subfolder, place, text)
 
 
 def _recorded(document: Document, folder: Path) -> dict[str, Any]:
@@ -167,13 +169,12 @@ _changed: ResultsOfObjects[Workload] = ResultsOfObjects(64)
 
 
 def _with_changes(workload: Workload, source: WorkloadSource) -> Workload:
-    """A named workload with what is stated beside its name."""
     if source.batch_size is not None:
         workload = workload.rescaled(source.batch_size)
     given = (name for name in WorkloadSource.model_fields if name not in ("trace", "batch_size"))
     changes = {name: value for name in given if (value := getattr(source, name)) is not None or name == "compute_time"}
     made = workload.model_copy(update=changes)
-    made.refuse_uneven_passes()
+    made.refuse_unfit()
     return made
 
 

@@ -11,6 +11,7 @@ from simulator.aliases import describe_not_modelled
 from simulator.errors import InputError, Problem, format_value
 from simulator.loading.documents import Document, parse_document, read_document, validate_document
 from simulator.loading.finding import named_file
+from simulator.loading.replacing import replace_key
 from simulator.records import replace
 from simulator.scenario.changes import Override, Overrides, as_data, read_overrides
 from simulator.scenario.scenario import NO_QUANTITIES, NOTES, WHOLE_JOB, Scenario
@@ -59,7 +60,7 @@ def versus_of(document: Document, near: Path | None) -> Scenario | None:
     data = bind(document.data, document, near)
     data = {key: value for key, value in data.items() if key not in NOTES or key == "measured"}
     for key, value in changes.items():
-        data = Override(key, value, "", f"versus.{key}").apply(data, near)
+        data = replace_key(data, key, value, near, f"versus.{key}")
     document = document.with_changes(changes, document.describe_place(("versus",)))
     return scenario_of({**data, "name": "versus"}, document, near)
 
@@ -80,7 +81,7 @@ def bind(data: Any, document: Document, near: Path | None) -> Any:
     if not isinstance(at, dict):
         return data | {"measured": {**measured, "at": {}}}
     for key, value in at.items():
-        base = value if key == WHOLE_JOB else Override(key, value, "", f"measured.at.{key}").apply(base, near or Path())
+        base = value if key == WHOLE_JOB else replace_key(base, key, value, near, f"measured.at.{key}")
     document = document.with_changes(at, document.describe_place(("measured", "at")))
     name = data.get("name", "measured")
     return {**data, "measured": {**measured, "at": scenario_of({**base, "name": name}, document, near)}}
@@ -108,7 +109,7 @@ def _override(document: Document, given: list[Override], near: Path) -> tuple[Do
     changed = []
     _refuse_unknown(given)
     for name, item in zip(names, given, strict=True):
-        before, data = data, item.apply(data, near)
+        before, data = data, replace_key(data, item.key, item.value, near, item.where)
         if name not in (*NOTES, "ignore_memory") and data != before:
             changed.append(item.text)
         document = document.with_changes([item.key], "--set" if item.where.startswith("--set") else "overrides")
@@ -116,7 +117,6 @@ def _override(document: Document, given: list[Override], near: Path) -> tuple[Do
 
 
 def _refuse_unknown(overrides: list[Override]) -> None:
-    """Raise where the first part of a key is none of a scenario's keys."""
     unknown = [item for item in overrides if item.key.partition(".")[0] not in Scenario.model_fields]
     if unknown:
         from simulator.scenario.catalogue import suggest_key  # imports every plug-in

@@ -25,7 +25,7 @@ from simulator.models.overlap import UNRECORDED, Overlap, ScaleMixture
 from simulator.models.pipeline import Parallelism
 from simulator.scenario.cluster import Cluster
 from simulator.scenario.named_parts import Named, StatedWorkload
-from simulator.scenario.versions import engine_version
+from simulator.scenario.versions import versions
 from simulator.schedulers.base import Scheduler
 from simulator.sparsifiers.base import Sparsifier
 from simulator.topologies.base import Topology
@@ -246,11 +246,6 @@ class Scenario(Spec):
         self.__dict__.update(workload=price(self.workload, gpu, element_wise), other_jobs=tuple(made))
         return self
 
-    @model_validator(mode="after")
-    def _others_fit(self) -> Self:
-        self.refuse_unfit()
-        return self
-
     def refuse_unfit(self) -> None:
         """Raise an expected-error where other jobs or orders of collectives do not fit the cluster or the fidelity."""
         absent = sorted({node for job in self.other_jobs for node in job.nodes if node >= self.cluster.nodes})
@@ -308,7 +303,7 @@ class Scenario(Spec):
     def digest(self) -> str:
         """SHA-256 over all that a prediction depends on, with the engine's version: the identity of a point."""
         known = {name: getattr(self.cluster, name).fingerprint for name in _CLUSTER_PARTS}
-        known |= {"workload": self.workload.fingerprint, "engine": engine_version()}
+        known |= {"workload": self.workload.fingerprint, "engine": versions()["sparsim"]}
         if self.narrowing is not None:
             known["engine"] += f" {self.narrowing.fingerprint}"
         exclude = {key: True for key in (*NOTES, "workload")} | {"cluster": set(_CLUSTER_PARTS)}

@@ -18,11 +18,6 @@ def _version_of(package: str) -> str:
         return "0+unknown"
 
 
-def engine_version() -> str:
-    """Version of this package."""
-    return _version_of("sparsim")
-
-
 def versions() -> dict[str, str]:
     """Versions that a result depends on."""
     return {name: _version_of(name) for name in VERSIONED}

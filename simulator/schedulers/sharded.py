@@ -56,7 +56,7 @@ class Sharded(Scheduler):
         if self.reduce_in is None:
             return precision
         made = precision.model_copy(update={"travels": self.reduce_in})
-        made.refuse_two_16_bit_formats()
+        made.refuse_unfit()
         return made
 
     @property

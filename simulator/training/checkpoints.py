@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -11,7 +12,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from simulator.errors import InputError, Problem
-from simulator.files import replace_file
+from simulator.files import write_bytes
 
 CHECKPOINT_FILE = "checkpoint.npz"
 
@@ -19,14 +20,10 @@ CHECKPOINT_FILE = "checkpoint.npz"
 def write_checkpoint(folder: Path, content: Mapping[str, Any]) -> None:
     """Write dicts, lists, numbers, text and arrays. Readers see the old checkpoint or the new one, never a part."""
     arrays: list[np.ndarray] = []
-    text = json.dumps(_packed(content, arrays))
+    text, file = json.dumps(_packed(content, arrays)), BytesIO()
     named: dict[str, Any] = {f"a{place}": array for place, array in enumerate(arrays)}
-
-    def write(name: str) -> None:
-        with open(name, "wb") as file:
-            np.savez(file, content=np.array(text), **named)
-
-    replace_file(folder / CHECKPOINT_FILE, write)
+    np.savez(file, content=np.array(text), **named)
+    write_bytes(folder / CHECKPOINT_FILE, file.getvalue())
 
 
 def read_checkpoint(folder: Path) -> Mapping[str, Any] | None:

@@ -142,7 +142,7 @@ def test_fp8_is_for_linear_layers_of_blocks_whose_operands_are_cast(tmp_path: Pa
 def test_a_changed_workload_is_printed_with_its_layers(tmp_path: Path) -> None:
     scenario = load(write(tmp_path))
     workload = scenario.workload
-    slower = workload.model_copy(update={"layers": workload.at_pace(2.0).layers})
+    slower = workload.model_copy(update={"layers": workload.scaled(2.0, 1.0).layers})
     printed = scenario.model_copy(update={"workload": slower}).resolved()["workload"]
     assert "model" not in printed and len(printed["layers"]) == len(workload.layers)
     assert written(workload, scenario.cluster.gpu) is not None

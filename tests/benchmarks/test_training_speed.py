@@ -32,7 +32,7 @@ def test_one_pass_for_all_workers_is_faster_than_one_after_the_other():
     pytest.importorskip("torch")
     import torch
 
-    from simulator.training.gradients import Workers
+    from simulator.training.loop import Workers
     from simulator.training.task import load_task
 
     torch.set_num_threads(1)

@@ -152,7 +152,7 @@ SHIPPED = {
 
 
 def test_list_names_what_can_be_listed_besides_the_kinds():
-    from simulator.scenario.shipped import LISTED as READ
+    from simulator.scenario.catalogue import LISTED as READ
 
     assert set(LISTED) == {"kinds", *READ, *SHIPPED}
     assert printed("list").splitlines()[-1] == f"also: sparsim list {'|'.join([*LISTED][1:])}"

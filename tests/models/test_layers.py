@@ -114,7 +114,7 @@ def test_a_step_reads_and_writes_what_its_formulas_name(optimiser, passes):
 def test_workloads_are_told_apart_by_their_values():
     made, again = (workload([(1.0, 2.0, 3), (4.0, 5.0, 6)]) for _ in range(2))
     assert made.fingerprint == again.fingerprint
-    others = [made.at_pace(2.0), made.rescaled(16), workload([(1.0, 2.0, 3), (4.0, 5.0, 7)])]
+    others = [made.scaled(2.0, 1.0), made.rescaled(16), workload([(1.0, 2.0, 3), (4.0, 5.0, 7)])]
     assert len({each.fingerprint for each in (made, *others)}) == 4
 
 

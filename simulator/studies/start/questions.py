@@ -13,9 +13,9 @@ from simulator.fabrics.base import Fabric
 from simulator.hardware.widths import same_device
 from simulator.loading.documents import Document, parse_document, validate_document
 from simulator.loading.finding import find_file, known_names
+from simulator.scenario.catalogue import list_shipped
 from simulator.scenario.cluster import MAX_WORKERS
 from simulator.scenario.named_parts import read_gpu, read_part, read_workload
-from simulator.scenario.shipped import list_shipped
 from simulator.sparsifiers.base import Sparsifier
 from simulator.studies.start.answers import AXES, GOALS, AskedMesh, BetweenSites, NamedPart, NetworkAnswer
 from simulator.trainings.options import parse_method

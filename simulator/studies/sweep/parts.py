@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from simulator.errors import InputError, Problem, format_value
 from simulator.loading.documents import Document, KeyPath, read_document
 from simulator.loading.finding import named_file
-from simulator.scenario.changes import Override
+from simulator.loading.replacing import replace_key
 from simulator.scenario.scenario import NOTES, Scenario
 from simulator.studies.sweep.grid import Axis
 
@@ -91,7 +91,7 @@ class Parts:
     def _replace(self, data: Any, place: int, chosen: int) -> Any:
         axis = self.axes[place]
         where = f"{self.document.where((*axis.place, chosen))}: {axis.key}"
-        return Override(axis.key, axis.values[chosen], "", where).apply(data, self.near)
+        return replace_key(data, axis.key, axis.values[chosen], self.near, where)
 
 
 class PointDocument(Document, kw_only=True):

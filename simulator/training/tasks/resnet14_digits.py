@@ -19,9 +19,9 @@ class ResidualBlock(nn.Module):
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
-        self.norm1 = _norm(outputs)
+        self.norm1 = nn.GroupNorm(4, outputs)
         self.conv2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
-        self.norm2 = _norm(outputs)
+        self.norm2 = nn.GroupNorm(4, outputs)
         self.shortcut = nn.Conv2d(inputs, outputs, 1, stride, bias=False) if stride > 1 else nn.Identity()
 
     def forward(self, x: Tensor) -> Tensor:
@@ -36,12 +36,8 @@ def model(width: int = 16) -> nn.Module:
     These are the 6 * 2 + 2 layers of He et al. (CVPR 2016, section 4.2), with group norm (Wu and He, ECCV 2018) instead
     of batch norm: it has no running statistics, which would differ between workers.
     """
-    stem = [nn.Conv2d(1, width, 3, 1, 1, bias=False), _norm(width), nn.ReLU()]
+    stem = [nn.Conv2d(1, width, 3, 1, 1, bias=False), nn.GroupNorm(4, width), nn.ReLU()]
     stages = [ResidualBlock(width, width, 1), ResidualBlock(width, width, 1)]
     for inputs in (width, 2 * width):
         stages += [ResidualBlock(inputs, 2 * inputs, 2), ResidualBlock(2 * inputs, 2 * inputs, 1)]
     return nn.Sequential(*stem, *stages, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4 * width, 10))
-
-
-def _norm(channels: int) -> nn.Module:
-    return nn.GroupNorm(4, channels)

@@ -241,7 +241,7 @@ def _on(item: OtherGpu, setup: Setup) -> Setup:
     workload = setup.workload
     if workload.has_host_times:
         measured = workload.stretched(compute_of(setup).update_alone)
-        workload = measured.at_pace(item.factor).model_copy(update={"compute_time": None})
+        workload = measured.scaled(item.factor, 1.0).model_copy(update={"compute_time": None})
     return replace(setup, gpu=item.gpu, workload=workload)
 
 
