@@ -195,7 +195,8 @@ def build(base: type[AnyComponent], value: Any, context: Any = None) -> AnyCompo
 
 def explain_unknown_kind(base: type[Component], kind: str) -> str:
     """What to write for a kind that a family does not have: the keys that are meant, or the nearest kind."""
-    elsewhere = (family.family for family in Component.__subclasses__() if find_member(family, kind))
+    keyed = [each for each in Component.__subclasses__() if each.family in ("scheduler", "sparsifier", "topology")]
+    elsewhere = (each.family for each in keyed if find_member(each, kind))
     if keys := explain(kind) or next((f"write `{name}: {kind}`" for name in elsewhere), ""):
         return keys
     return "; ".join([*map(str, broken_plugins()), suggest_nearest(kind, discover(base))])

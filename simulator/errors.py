@@ -111,7 +111,7 @@ def format_value(value: object, limit: int = 60) -> str:
 
 
 def _repr(value: object, room: int) -> str:
-    """As a file has it, or `repr`, but of a large value little more than the first `room` characters."""
+    """The value as files have it, but of a large one little more than the first `room` characters."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, str | bytes):
