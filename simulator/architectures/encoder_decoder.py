@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from simulator.architectures.blocks import Attending, Attention, BlockNames, TransformerBlock
 from simulator.architectures.building import MOST, MOST_LAYERS, Builder, Norm
@@ -57,12 +57,11 @@ class EncoderDecoder(AnyTransformer, kind="encoder_decoder"):
     frames: int = Field(default=0, ge=0, le=MOST // 10)
     dropout: bool = True
 
-    @model_validator(mode="after")
-    def _positions_suffice(self) -> Self:
+    def refuse_unfit(self) -> None:
+        super().refuse_unfit()
         most = max(self.sequence, 0 if self.frames else self._source)
         if self.positions and most > self.positions:
             raise expected(f"sequences of at most {self.positions} positions", str(most))
-        return self
 
     @property
     def _source(self) -> int:

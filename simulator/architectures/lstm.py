@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
-
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from simulator.architectures.building import MOST, MOST_LAYERS, Architecture, Builder
 from simulator.component import expected
@@ -36,11 +34,9 @@ class Lstm(Architecture, kind="lstm"):
     tied: bool = False
     dropout: bool = True
 
-    @model_validator(mode="after")
-    def _ties_fit(self) -> Self:
+    def refuse_unfit(self) -> None:
         if self.tied and self.embedding not in (None, self.hidden):
             raise expected(f"an embedding of {self.hidden} where it is tied", str(self.embedding))
-        return self
 
     def build(self, builder: Builder) -> None:
         """Embedding, layers, decoder, loss."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
-
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from simulator.architectures.building import FP32, MOST, MOST_LAYERS, Architecture, Builder
 from simulator.component import expected
@@ -47,15 +45,13 @@ class StateSpace(Architecture, kind="state_space"):
     biases: bool = False
     convolution_bias: bool = True
 
-    @model_validator(mode="after")
-    def _heads_fit(self) -> Self:
+    def refuse_unfit(self) -> None:
         if self.heads and self._inner % self.heads:
             raise expected(f"a number of heads that divides {self._inner} channels", str(self.heads))
         if self.heads and self.heads % self.groups:
             raise expected(f"a number of groups that divides {self.heads} heads", str(self.groups))
         if self.heads and self.rank is not None:
             raise expected("no `rank` with `heads`, which Mamba 2 has in its place", str(self.rank))
-        return self
 
     @property
     def _inner(self) -> int:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from simulator.architectures.blocks import Attention, AttentionKernel, BlockNames, Latent, Recompute, TransformerBlock
 from simulator.architectures.building import MOST, MOST_LAYERS, Architecture, Builder, Lora, Norm
@@ -39,12 +39,10 @@ class AnyTransformer(Architecture):
     dropout: bool = False
     recompute: Recompute = "none"
 
-    @model_validator(mode="after")
-    def _heads_fit(self) -> Self:
+    def refuse_unfit(self) -> None:
         if getattr(self, "head_width", None) is None and self.hidden % self.heads:
             hint = f"each head has hidden / heads of {self.hidden} columns"
             raise expected(f"a number of heads that divides {self.hidden}", str(self.heads), hint)
-        return self
 
     def block(self, sequence: int, names: BlockNames, *, causal: bool = True, before: bool = True) -> TransformerBlock:
         """One of the blocks: as many heads of keys and values, no positions of its own, and biases everywhere."""
@@ -78,11 +76,10 @@ class PositionedTransformer(AnyTransformer):
     sequence: int | None = Field(default=None, ge=1, le=10 * MOST)
     dropout: bool = True
 
-    @model_validator(mode="after")
-    def _positions_suffice(self) -> Self:
+    def refuse_unfit(self) -> None:
+        super().refuse_unfit()
         if self.sequence is not None and self.sequence > self.positions:
             raise expected(f"a sequence of at most {self.positions} positions", str(self.sequence))
-        return self
 
 
 class Transformer(AnyTransformer, kind="transformer"):
@@ -165,8 +162,8 @@ class Transformer(AnyTransformer, kind="transformer"):
     experts_every: int = Field(default=1, ge=1, le=MOST_LAYERS)
     lora: Lora | None = None
 
-    @model_validator(mode="after")
-    def _experts_fit(self) -> Self:
+    def refuse_unfit(self) -> None:
+        super().refuse_unfit()
         if self.experts and self.experts_per_token > self.experts:
             raise expected(f"at most {self.experts} `experts_per_token`", str(self.experts_per_token))
         fields = type(self).model_fields
@@ -177,22 +174,17 @@ class Transformer(AnyTransformer, kind="transformer"):
             raise expected("a `shared_mlp`, where it has a gate", "none")
         if self.lora is not None and self.experts:
             raise expected("whole layers of a dense model, where it has `lora`", "experts")
-        return self
-
-    @model_validator(mode="after")
-    def _sizes_fit(self) -> Self:
         if self.kv_heads is not None and self.heads % self.kv_heads:
             raise expected(f"kv_heads that divide {self.heads} heads", str(self.kv_heads), "heads share keys in groups")
         if self.positions and self.sequence > self.positions:
             raise expected(f"a sequence of at most {self.positions} positions", str(self.sequence))
-        stated = [key for key in _OF_LATENT if getattr(self, key)]
-        if stated and self.kv_rank is None:
-            raise expected(f"a `kv_rank`, where {stated[0]} is given", "none")
+        latent = [key for key in _OF_LATENT if getattr(self, key)]
+        if latent and self.kv_rank is None:
+            raise expected(f"a `kv_rank`, where {latent[0]} is given", "none")
         if self.kv_rank is not None and not 0 < self.rope_width < self._width:
             raise expected(f"a rope_width below the {self._width} columns of a head", str(self.rope_width))
         if self.kv_rank is not None and (self.kv_heads or self.heads) != self.heads:
             raise expected(f"{self.heads} kv_heads, as heads of queries, with a kv_rank", str(self.kv_heads))
-        return self
 
     @property
     def _width(self) -> int:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
-
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from simulator.architectures.blocks import BlockNames
 from simulator.architectures.building import MOST, Builder
@@ -36,11 +34,10 @@ class Vit(AnyTransformer, kind="vit"):
     channels: int = Field(default=3, ge=1, le=MOST // 10)
     classes: int = Field(default=1000, ge=1, le=MOST)
 
-    @model_validator(mode="after")
-    def _patches_fit(self) -> Self:
+    def refuse_unfit(self) -> None:
+        super().refuse_unfit()
         if self.image % self.patch:
             raise expected(f"a patch that divides {self.image} pixels", str(self.patch))
-        return self
 
     def build(self, builder: Builder) -> None:
         """Patches, class token and positions, blocks, classifier, loss."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Self
-
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from simulator.bounds import Count, TimesAsMuch
 from simulator.component import expected
@@ -31,12 +29,10 @@ class Switched(Fabric):
     uplink: BytesPerSecond | None = None
     hop_latency: Seconds = 0.0
 
-    @model_validator(mode="after")
-    def _either(self) -> Self:
+    def refuse_unfit(self) -> None:
         if self.uplink is not None and self.oversubscription != 1:
             got = f"`uplink` and `oversubscription: {self.oversubscription:g}`"
             raise expected("`uplink` or `oversubscription`", got, "one follows from the other")
-        return self
 
     def far_latency(self, layout: Layout) -> float:
         """Seconds that a way through all nodes in order and back spends on switches beyond the first of each step."""

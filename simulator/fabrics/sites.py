@@ -9,7 +9,7 @@ from statistics import NormalDist
 from typing import Any, Literal, Self
 
 import numpy as np
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from simulator.bounds import Count
 from simulator.component import Spec, expected
@@ -171,15 +171,13 @@ class Pair(Spec):
     streams: int | None = Field(default=None, ge=1, le=1024)
     stream_bandwidth: BytesPerSecond | None = None
 
-    @model_validator(mode="after")
-    def _two_places(self) -> Self:
+    def refuse_unfit(self) -> None:
         if self.sites[0] == self.sites[1] or self.through in self.sites:
             named = [*self.sites, *([self.through] if self.through else [])]
             raise expected("different sites", ", ".join(named), "a line joins two sites, and a relay is a third one")
         if self.through and self.own:
             got = f"{', '.join(f'`{name}`' for name in sorted(self.own))} with `through`"
             raise expected("`through` alone", got, "a relayed pair takes the lines of both with the relay")
-        return self
 
     @property
     def own(self) -> dict[str, Any]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final
 
 import numpy as np
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field
 
 from simulator.bounds import Count
 from simulator.component import Spec, expected
@@ -98,8 +98,7 @@ class Transport(Spec):
     prior_width: float | None = Field(default=None, ge=1, le=100)
     source: str = ""
 
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def refuse_unfit(self) -> None:
         if self.streams > 1 and self.stream_bandwidth is None:
             raise expected(
                 "`stream_bandwidth` with `streams`", "`streams` alone", "the rate of one stream is not known"
@@ -108,7 +107,6 @@ class Transport(Spec):
             raise expected(
                 "numbers of nodes that rise", str([nodes for nodes, _ in self.crowding]), "`crowding` is a curve"
             )
-        return self
 
     def rate(self, nic: float, nodes: int) -> float:
         """Bytes/s per NIC and direction when `nodes` nodes exchange, of a NIC that carries `nic` bytes/s."""

@@ -6,7 +6,7 @@ from itertools import combinations, permutations
 from typing import Any, Self
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from simulator.component import expected
 from simulator.errors import suggest_nearest
@@ -42,8 +42,7 @@ class WideArea(Fabric, kind="wide_area"):
     pairs: tuple[Pair, ...] = ()
     store: Store | None = None
 
-    @model_validator(mode="after")
-    def _joined(self) -> Self:
+    def refuse_unfit(self) -> None:
         names = [site.name for site in self.sites]
         twice = sorted({name for name in names if names.count(name) > 1 or name == STORE})
         if twice:
@@ -60,7 +59,6 @@ class WideArea(Fabric, kind="wide_area"):
             if pair.through and any({name, pair.through} in relayed for name in pair.sites):
                 hint = "only one relay may lie between two sites"
                 raise expected("a relay that both sites reach directly", pair.through, hint)
-        return self
 
     def across(self, placement: Placement, nic: float) -> Links:
         """The NICs, the uplinks and downlinks of the sites, then the lines between them and to the store."""

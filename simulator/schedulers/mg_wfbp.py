@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from simulator.bounds import BOUNDS
 from simulator.component import expected
@@ -38,11 +38,9 @@ class MergedGradient(Scheduler, kind="mg_wfbp"):
     startup: Seconds | None = None
     per_byte: SecondsPerItem | None = None
 
-    @model_validator(mode="after")
-    def _both_or_neither(self) -> Self:
+    def refuse_unfit(self) -> None:
         if (self.startup is None) != (self.per_byte is None):
             raise expected("`startup` and `per_byte` together, or neither", "one of them")
-        return self
 
     def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
         """Merged buckets in backward order."""

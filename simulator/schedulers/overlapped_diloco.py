@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
-
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from simulator.component import expected
 from simulator.models.graph import Fragment, Period
@@ -25,12 +23,10 @@ class OverlappedDiLoCo(OuterStep, kind="overlapped_diloco"):
     delay: int | None = Field(default=None, ge=0, le=1_000_000)
     eager: bool = False
 
-    @model_validator(mode="after")
-    def _within_a_period(self) -> Self:
+    def refuse_unfit(self) -> None:
         if self.delay is not None and self.delay > self.inner_steps:
             hint = "the next exchange starts then"
             raise expected(f"a `delay` of at most {self.inner_steps} steps", str(self.delay), hint)
-        return self
 
     @property
     def copies(self) -> int:

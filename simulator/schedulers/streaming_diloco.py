@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
-
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from simulator.component import expected
 from simulator.models.graph import Period
@@ -27,13 +25,11 @@ class StreamingDiLoCo(OuterStep, Fragmented, kind="streaming_diloco"):
     mixing: float = Field(default=0.5, ge=0, le=1)
     one_program: bool = False
 
-    @model_validator(mode="after")
-    def _within_a_period(self) -> Self:
+    def refuse_unfit(self) -> None:
         steps = self.fragments * self.between
         if self.delay > steps:
             hint = "a fragment is in use before its next exchange starts"
             raise expected(f"a `delay` of at most {steps} steps, a period", str(self.delay), hint)
-        return self
 
     @property
     def period(self) -> Period:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.random import Generator
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from simulator.bounds import Count, Seed
 from simulator.component import expected
@@ -41,13 +41,11 @@ class QSGD(Compressor, kind="qsgd"):
     bucket_size: Count = 128
     seed: Seed = 0
 
-    @model_validator(mode="after")
-    def _check_levels(self) -> Self:
+    def refuse_unfit(self) -> None:
         most = _MOST_LEVELS[self.level_bytes]
         if self.levels > most:
             hint = "signed levels of one byte; more take `level_bytes: 2`"
             raise expected(f"levels less than or equal to {most}", self.levels, hint)
-        return self
 
     def quantised(self, u: Values, block: Block) -> Values:
         """Norm times level / s, for a few thousand buckets at a time, which fit into the cache."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from simulator.bounds import Count
 from simulator.component import expected
@@ -50,12 +50,10 @@ class SparseLoCo(Chunked, kind="sparseloco"):
     bins: int = Field(default=4, ge=2, le=256)
     bits: Literal[2, 4, 8] = 2
 
-    @model_validator(mode="after")
-    def _fits(self) -> Self:
+    def refuse_unfit(self) -> None:
         if self.bins > 2**self.bits:
             hint = "values of more bins need more `bits`"
             raise expected(f"at most {2**self.bits} bins for values of {self.bits} bits", str(self.bins), hint)
-        return self
 
     def accumulate(self, state: State, block: Block) -> Values:
         """e = decay e + difference, in place."""

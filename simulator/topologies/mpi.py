@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from simulator.component import expected
 from simulator.errors import suggest_nearest
@@ -136,14 +136,12 @@ class Mpi(Topology, kind="mpi"):
     answers_wait: bool = True
     queue: Bytes = 128 * 2.0**10
 
-    @model_validator(mode="after")
-    def _known_algorithms(self) -> Self:
+    def refuse_unfit(self) -> None:
         for primitive, name in self.algorithms.items():
             known = ALGORITHMS[primitive]
             if name not in known:
                 hint = suggest_nearest(name, known)
                 raise expected(f"an algorithm for {primitive}: {', '.join(known)}", f"'{name}'", hint)
-        return self
 
     @property
     def limit(self) -> float:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import re
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
 from simulator.bounds import BOUNDS
@@ -66,11 +66,9 @@ class TunerRow(Spec):
     pipe_ops: int = Field(default=-1, ge=-1, le=BOUNDS["count"].largest)
     registered: int = Field(default=-1, ge=-1, le=1)
 
-    @model_validator(mode="after")
-    def _some_size_fits(self) -> Self:
+    def refuse_unfit(self) -> None:
         if self.max_bytes < self.min_bytes:
             raise expected(f"`max_bytes` of at least {self.min_bytes:g} B", f"{self.max_bytes:g} B")
-        return self
 
     def matches(self, primitive: str, nbytes: Floats, layout: Layout) -> npt.NDArray[np.bool_]:
         """The payloads (b,) to which the row applies. NCCL has trees for all-reduce only."""

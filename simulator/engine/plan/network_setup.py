@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from math import prod
-from typing import Literal, Self
+from typing import Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from simulator.bounds import Index, ShareOfLink
 from simulator.component import Spec, expected
@@ -40,11 +40,9 @@ class LinkCondition(Spec):
     start: Seconds = 0.0
     until: Seconds | None = None
 
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
+    def refuse_unfit(self) -> None:
         if self.until is not None and self.until <= self.start:
             raise expected("`until` after `start`", f"{self.start:g} s to {self.until:g} s")
-        return self
 
     @property
     def seconds(self) -> tuple[float, ...]:
@@ -71,15 +69,13 @@ class RecordedLink(Spec):
     share: tuple[ShareOfLink, ...] = ()
     rate: tuple[RateOrZero, ...] = ()
 
-    @model_validator(mode="after")
-    def _rising(self) -> Self:
+    def refuse_unfit(self) -> None:
         if {len(self.share), len(self.rate)} != {0, len(self.seconds)}:
             got = f"{len(self.share)} and {len(self.rate)} for {len(self.seconds)} times"
             raise expected("a share, or a rate, for each time", got)
         fallen = next((pair for pair in pairwise(self.seconds) if pair[0] >= pair[1]), None)
         if fallen:
             raise expected("times that rise", f"{fallen[0]:g} s, then {fallen[1]:g} s", f"rows of {self.link} in order")
-        return self
 
     def shares_at(self, times: Floats, capacity: float, name: str) -> Floats:
         """The share at each time of a link of this capacity (bytes/s). Raises an expected-error for rates above it."""
@@ -113,12 +109,10 @@ class LinkTrace(Spec):
         """Seconds from `start` to the last row."""
         return max(item.seconds[-1] for item in self.links) - self.start
 
-    @model_validator(mode="after")
-    def _starts_within(self) -> Self:
+    def refuse_unfit(self) -> None:
         if self.length < 0:
             last = self.length + self.start
             raise expected(f"a `start` within the trace, at most {last:g} s", f"{self.start:g} s")
-        return self
 
     def recorded(self) -> tuple[RecordedLink, ...]:
         """What was recorded of every link, in seconds of an iteration, which may be below 0."""
@@ -137,11 +131,9 @@ class BackgroundTraffic(Spec):
     destination: Index
     bandwidth: BytesPerSecond
 
-    @model_validator(mode="after")
-    def _two_nodes(self) -> Self:
+    def refuse_unfit(self) -> None:
         if self.source == self.destination:
             raise expected("two different nodes", f"{self.source} twice")
-        return self
 
 
 class Conditions(Record):

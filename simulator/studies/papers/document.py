@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from simulator.bounds import Count, Index
 from simulator.component import Spec, expected
@@ -77,12 +77,11 @@ class Statement(Spec):
     found: tuple[ComputedFigure, ...] = Field(min_length=1)
     note: str = ""
 
-    @model_validator(mode="after")
-    def _is_whole(self) -> Self:
+    def refuse_unfit(self) -> None:
         if self.says != NOT_STATED and not self.place:
             raise expected("the `place` in the paper where this is said", "nothing")
         if self.value is None:
-            return self
+            return
         if self.says == NOT_STATED:
             raise expected("`says` and `place` of a value that is stated", "only the value")
         unit = UNITS.get(self.found[0].show)
@@ -90,7 +89,6 @@ class Statement(Spec):
             raise expected(f"the unit of the first of `found`: {unit or 'none, it is text'}", self.unit or "none")
         if not self.bounds:
             raise expected("a number, or comparisons: above, at_least, below, at_most", str(self.value))
-        return self
 
     @property
     def bounds(self) -> dict[str, float]:
@@ -195,11 +193,9 @@ class PaperPart(Spec):
         """Which of `STUDIES` the part is; several or none while it is read."""
         return ", ".join(name for name in STUDIES if getattr(self, name) is not None)
 
-    @model_validator(mode="after")
-    def _is_one_study(self) -> Self:
+    def refuse_unfit(self) -> None:
         if self.study not in STUDIES:
             raise expected(f"one of {', '.join(STUDIES)}", self.study or "none")
-        return self
 
 
 class Paper(Spec):
@@ -223,8 +219,7 @@ class Paper(Spec):
     kernel: str = ""
     parts: tuple[PaperPart, ...] = Field(min_length=1)
 
-    @model_validator(mode="after")
-    def _names_fit(self) -> Self:
+    def refuse_unfit(self) -> None:
         names = [part.name for part in self.parts]
         if len(set(names)) < len(names):
             raise expected("parts with different names", ", ".join(names))
@@ -239,7 +234,6 @@ class Paper(Spec):
                     raise expected("another `part` of the paper", figure.part, suggest_nearest(figure.part, names))
             if part.quality is not None and part.quality.trainings not in trained:
                 raise expected("the name of a part that trains", part.quality.trainings, suggest_nearest("", trained))
-        return self
 
 
 class PaperDocument(Record):

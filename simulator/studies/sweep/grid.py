@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import AfterValidator, ConfigDict, Field, PlainValidator, WithJsonSchema, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, PlainValidator, WithJsonSchema
 from pydantic.json_schema import JsonSchemaValue
 
 from simulator.component import Spec, expected
@@ -67,8 +67,7 @@ class Range(Spec):
         """Both ends in SI, each with its dimension."""
         return [number_of(end) or (0.0, "") for end in (self.first, self.last)]
 
-    @model_validator(mode="after")
-    def _check_ends(self) -> Self:
+    def refuse_unfit(self) -> None:
         """Both have units of one kind, and the steps between them are finite."""
         got, log, least = f"{self.first} and {self.last}", self.scale == "log", min(self.ends)[0]
         if len({dimension for value, dimension in self.ends if value or dimension}) > 1:
@@ -77,7 +76,6 @@ class Range(Spec):
             raise expected("both ends above 0, for a log scale", got)
         if max(abs(end) for end, _ in self.ends) > _MOST or (log and least < 1 / _MOST):
             raise expected(f"ends from {1 / _MOST:g} to {_MOST:g}", got)
-        return self
 
     def values(self) -> list[Any]:
         """To 12 digits; whole numbers where both ends and the value are whole; with the unit of the ends."""

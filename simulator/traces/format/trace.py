@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import pyarrow as pa
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from simulator.bounds import Index, SignedMagnitude
 from simulator.component import Spec, expected
@@ -88,8 +88,7 @@ class TraceSpec(Spec):
     sampling: str = ""
     mantissa_bits: int | None = Field(default=None, ge=0, le=52)
 
-    @model_validator(mode="after")
-    def _ordered(self) -> TraceSpec:
+    def refuse_unfit(self) -> None:
         if any(b <= a for a, b in pairwise(self.iterations)) or self.iterations[0] < 0:
             raise expected("increasing iterations from 0 up", "other numbers", "each iteration is recorded once")
         if min(self.gradient_scale, self.residual_scale) < _LEAST_SCALE:
@@ -101,7 +100,6 @@ class TraceSpec(Spec):
                 hint = "a block is [first, last] of consecutive recorded iterations, in order"
                 raise expected("blocks of recorded iterations", f"[{first}, {end}]", hint)
             last = end
-        return self
 
     def runs(self) -> tuple[tuple[int, int], ...]:
         """The blocks, or the runs of consecutive iterations where no blocks are given."""
