@@ -14,6 +14,7 @@ from simulator.cli.root import main, print_document, print_json, say
 from simulator.cli.signatures import command, written
 from simulator.errors import InputError, Problem
 from simulator.files import write_text
+from simulator.records import asdict
 
 LISTED = {
     "kinds": "Sparsifiers, topologies, schedulers and fabrics (default).",
@@ -121,7 +122,11 @@ def list_kernels(
     from simulator.scenario.named_parts import read_gpu, shipped_gpus
 
     if rates:
-        click.echo(rates_yaml(learn_rates(shipped_measurements())), nl=False)
+        learned = learn_rates(shipped_measurements())
+        if as_json:
+            print_json(asdict(learned))
+        else:
+            click.echo(rates_yaml(learned), nl=False)
         return
     chosen = {name: read_gpu(name) for name in gpus} if gpus else {} if accuracy else shipped_gpus()
     document: dict[str, Any] = {"kernels": kernel_rows(chosen)}

@@ -192,6 +192,14 @@ def test_list_shows_figures_in_si():
     assert (model["parameters"], model["batch_size"]) == (25_557_032, 32)
 
 
+def test_rates_of_kernels_are_one_json_document_on_demand():
+    rates, text = answered("list", "kernels", "--rates"), printed("list", "kernels", "--rates")
+    stored = read_document(ROOT / "configs" / "kernel_rates.yaml").data
+    assert rates["launch"] == pytest.approx(stored["launch"], rel=1e-3)
+    assert rates["kernels"].keys() == stored["kernels"].keys()
+    assert text == (ROOT / "configs" / "kernel_rates.yaml").read_text()
+
+
 def test_list_shows_files_of_the_current_folder_and_says_what_is_wrong_with_them(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "configs" / "gpus").mkdir(parents=True)
