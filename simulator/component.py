@@ -55,9 +55,10 @@ class Spec(BaseModel):
         _set(copy, "__pydantic_private__", private and {**private})
         return copy
 
-    def model_post_init(self, context: Any, /) -> None:
-        """What pydantic calls when the fields are there."""
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
         self.refuse_unfit()
+        return self
 
     def refuse_unfit(self) -> None:
         """Raise an expected-error where fields do not fit each other; copies with changes have to be asked again."""
