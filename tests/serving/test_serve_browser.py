@@ -157,8 +157,9 @@ def test_the_answer_is_refined_and_mapped(show):
     answered(page, "final")
     assert "both ends" in page.locator("#precise").text_content()
     answered(page, "mapped")
-    page.wait_for_function("() => document.querySelectorAll('.map .waits').length === 0")
-    assert page.locator(".map td").count() == 35 and page.locator(".map .here").text_content() == "0.50"
+    drawn = "document.querySelectorAll('.map td').length === 35"
+    page.wait_for_function(f"() => {drawn} && document.querySelectorAll('.map .waits').length === 0")
+    assert page.locator(".map .here").text_content() == "0.50"
 
 
 def test_a_problem_is_shown_at_its_field(show):
