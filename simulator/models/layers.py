@@ -371,6 +371,10 @@ def block_of(name: str) -> str | None:
     return None if number is None else ".".join(parts[: number + 1])
 
 
+DDP_LIMITS = (2.0**20, 25 * 2.0**20)
+"""Bytes at which the first bucket of PyTorch's DDP closes, and every later one (reducer.cpp, 1.7 to 2.8)."""
+
+
 def fuse(layers: Sequence[Layer], limits: Sequence[float], value_bytes: int = FP32_BYTES) -> list[list[int]]:
     """Groups of tensor indices, filled in backward order; each closes at its limit in bytes (the last one repeats).
 

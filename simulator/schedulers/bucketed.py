@@ -9,11 +9,11 @@ from typing import Literal
 from pydantic import Field
 
 from simulator.models.exchange import Bucket
-from simulator.models.layers import Layer, fuse
+from simulator.models.layers import DDP_LIMITS, Layer, fuse
 from simulator.schedulers.base import FREE, Costs, Scheduler, buckets_of
 from simulator.units import PartBytes, Period
 
-_MIB = 2.0**20
+_HOROVOD_LIMIT = 64 * 2.0**20
 
 
 class Bucketed(Scheduler, kind="bucketed"):
@@ -31,7 +31,7 @@ class Bucketed(Scheduler, kind="bucketed"):
 
     rule: Literal["ddp", "horovod"] = "ddp"
     bucket_size: PartBytes | None = None
-    first_bucket: PartBytes = _MIB
+    first_bucket: PartBytes = DDP_LIMITS[0]
     cycle_time: Period = Field(default=5e-3, gt=0)
     accumulate: Literal["all", "none"] = "none"
 
@@ -42,9 +42,9 @@ class Bucketed(Scheduler, kind="bucketed"):
     def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
         """Buckets in the order in which they fill."""
         if self.rule == "ddp":
-            limits = [self.first_bucket, self.bucket_size or 25 * _MIB]
+            limits = [self.first_bucket, self.bucket_size or DDP_LIMITS[1]]
             return buckets_of(fuse(layers, limits, costs.gradient_bytes), layers)
-        return buckets_of(self._by_cycle(layers, self.bucket_size or 64 * _MIB, costs.value_bytes), layers)
+        return buckets_of(self._by_cycle(layers, self.bucket_size or _HOROVOD_LIMIT, costs.value_bytes), layers)
 
     def _by_cycle(self, layers: Sequence[Layer], limit: float, value_bytes: int) -> list[list[int]]:
         groups: list[list[int]] = []

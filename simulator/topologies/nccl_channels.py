@@ -85,14 +85,14 @@ def rings(machine: Machine, layout: Layout) -> Edges:
     g, nodes = layout.gpus_per_node, layout.nodes
     parts = []
     if nodes == 1:
+        whole = sum(share for _, share in machine.cycles) or 1.0
         for order, share in machine.cycles or ((tuple(range(g)), 1.0),):
             members = np.array(order)
-            parts.append((members, np.roll(members, -1), np.full(g, share)))
-        whole = sum(share for _, share in machine.cycles) or 1.0
-        return _merged([(src, dst, share / whole) for src, dst, share in parts], g)
+            parts.append(Edges(members, np.roll(members, -1), np.full(g, share / whole)))
+        return _merged(parts, g)
     for nic in range(machine.nics):
         members = (np.arange(nodes)[:, None] * g + np.array(_visit(machine, g, nic))).ravel()
-        parts.append((members, np.roll(members, -1), np.full(len(members), 1 / machine.nics)))
+        parts.append(Edges(members, np.roll(members, -1), np.full(len(members), 1 / machine.nics)))
     return _merged(parts, layout.workers)
 
 
@@ -152,26 +152,26 @@ def _across(machine: Machine, layout: Layout) -> Edges:
     return _joined(parts)
 
 
-def _in_switch(machine: Machine, layout: Layout) -> tuple[Ints, Ints, Floats]:
+def _in_switch(machine: Machine, layout: Layout) -> Edges:
     """Sums in the node's switch."""
     src, dst = next_in_node(layout)
     # The switch reaches less of its links' rate than trees do of the NICs': its bytes count for more.
     weight = TREE_EFFICIENCY / (NVLS_EFFICIENCY.get(machine.generation) or TREE_EFFICIENCY)
-    return src, dst, np.full(len(src), weight * (1 + 1 / layout.gpus_per_node))
+    return Edges(src, dst, np.full(len(src), weight * (1 + 1 / layout.gpus_per_node)))
 
 
 def _in_switches(machine: Machine, layout: Layout) -> Edges:
     """Sums in the node's switch, and up to the network's switches and back."""
     heads = np.arange(layout.workers).reshape(layout.nodes, -1)[:, : machine.nics]
     share = np.full(heads.size, 1 / machine.nics)
-    across = heads.ravel(), np.roll(heads, -1, axis=0).ravel(), share
+    across = Edges(heads.ravel(), np.roll(heads, -1, axis=0).ravel(), share)
     return _merged([_in_switch(machine, layout), across], layout.workers)
 
 
 def _in_switch_and_across(machine: Machine, layout: Layout) -> Edges:
     """Sums in the node's switch, and between nodes along trees."""
     up = _across(machine, layout)
-    return _joined([Edges(*_in_switch(machine, layout)), up, Edges(up.dst, up.src, up.share)])
+    return _joined([_in_switch(machine, layout), up, Edges(up.dst, up.src, up.share)])
 
 
 @_remembered
@@ -186,8 +186,8 @@ def _joined(parts: Sequence[Edges]) -> Edges:
     return Edges(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def _merged(parts: list[tuple[Ints, Ints, Floats]] | list[Edges], workers: int) -> Edges:
+def _merged(parts: Sequence[Edges], workers: int) -> Edges:
     """The steps with one entry for each pair of sender and receiver, which has the sum of their shares."""
-    src, dst, share = (np.concatenate(column) for column in zip(*parts, strict=True))
+    src, dst, share = _joined(parts)
     pairs, position = np.unique(src * workers + dst, return_inverse=True)
     return Edges(pairs // workers, pairs % workers, np.bincount(position, weights=share).astype(float))

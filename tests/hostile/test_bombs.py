@@ -249,7 +249,10 @@ CALLING = "".join(f"def f{i}():\n" + f"    x = f{i + 1}()\n" * 20 + "    return 
 LEVELS = 60_000
 TRAININGS = {
     "f.py": (CALLING + "def f50():\n    return f50()\n", "a file that is not a configuration"),
-    "levels.toml": ("[training]\nlocal_batch_size = 8\n" + "a." * LEVELS + "b = 1\n", "more than 200 dots in a line"),
+    **{
+        f"levels{number}.toml": (f"[training]\nlocal_batch_size = 8\n{text}b = 1\n", "a name of more than 200 levels")
+        for number, text in enumerate(("a." * LEVELS, '"=\\" ".' * 15_000, "x = {" + "'a b' . " * 15_000))
+    },
     "long.json": ('{"train_batch_size": 1, "a": 1' + " " * 2**17 + "}", "expected at most 131072 bytes"),
 }
 
@@ -260,6 +263,12 @@ def test_a_training_configuration_takes_no_more_time_than_its_size(tmp_path, nam
     text, said = TRAININGS[name]
     (tmp_path / name).write_text(text)
     assert said in refused(read_blocks, tmp_path / name)
+
+
+def test_numbers_of_a_list_are_no_levels_of_a_name(tmp_path):
+    text = f"[training]\nlocal_batch_size = 8\nshares = [{'0.1, ' * 5000}]\n"
+    (tmp_path / "numbers.toml").write_text(text)
+    assert "batch_size: 8" in read_blocks(tmp_path / "numbers.toml").text()
 
 
 def test_names_of_many_levels_stay_short(tmp_path):

@@ -51,6 +51,13 @@ def answered(page, part="answered", at_least=1):
     )
 
 
+def wait_for_map(page):
+    """Until all 35 places of the map are there, and none waits."""
+    answered(page, "mapped")
+    drawn = "document.querySelectorAll('.map td').length === 35"
+    page.wait_for_function(f"() => {drawn} && document.querySelectorAll('.map .waits').length === 0")
+
+
 def number(page):
     return int(page.evaluate("document.body.dataset.answered"))
 
@@ -156,9 +163,7 @@ def test_the_answer_is_refined_and_mapped(show):
     page = show()
     answered(page, "final")
     assert "both ends" in page.locator("#precise").text_content()
-    answered(page, "mapped")
-    drawn = "document.querySelectorAll('.map td').length === 35"
-    page.wait_for_function(f"() => {drawn} && document.querySelectorAll('.map .waits').length === 0")
+    wait_for_map(page)
     assert page.locator(".map .here").text_content() == "0.50"
 
 
@@ -316,8 +321,7 @@ CONTRAST = """() => {
 @pytest.mark.parametrize("width", [1400, 390])
 def test_it_is_readable_wide_and_narrow_light_and_dark(show, width, scheme):
     page = show(width=width, scheme=scheme)
-    answered(page, "mapped")
-    page.wait_for_function("() => document.querySelectorAll('.map .waits').length === 0")
+    wait_for_map(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= width and page.evaluate(CONTRAST) == []
     ticks = page.locator("svg.axis text")
     for one, other in itertools.pairwise([ticks.nth(place).bounding_box() for place in range(ticks.count())]):

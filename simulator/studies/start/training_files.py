@@ -36,8 +36,9 @@ _BLOCKS = ("workload", "cluster", *_PARTS)
 _WIDTH = 118
 _MOST_BYTES = 2**17
 """Of a configuration or script."""
-_MOST_DOTS = 200
-"""In a line of TOML, whose parser takes the square of the levels of a name."""
+_MOST_LEVELS = 200
+"""Of a name in TOML, whose parser takes their square."""
+_TOKENS = re.compile(r"""[\w-]+|"(?:[^"\\\n]|\\.)*"?|'[^'\n]*'?|\S""")
 
 Leaf = Value | tuple[Value, str]
 Tree = dict[str, "Leaf | Tree"]
@@ -289,8 +290,11 @@ def _expand(text: str, variables: Mapping[str, str]) -> str:
 
 def _toml(text: str, path: str, _: str) -> Document:
     """The keys of a text in TOML. Raises ValueError where one has many levels: its parser takes their square."""
-    if any(line.count(".") > _MOST_DOTS for line in text.splitlines()):
-        raise ValueError(f"more than {_MOST_DOTS} dots in a line")
+    dots, before = 0, ""
+    for token in _TOKENS.findall(text):
+        dots, before = dots + 1 if token == "." else dots if before == "." else 0, token
+        if dots > _MOST_LEVELS:
+            raise ValueError(f"a name of more than {_MOST_LEVELS} levels")
     return Document(path, tomllib.loads(text), {})
 
 

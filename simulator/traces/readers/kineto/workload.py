@@ -15,7 +15,7 @@ from simulator.errors import InputError, Problem
 from simulator.files import write_yaml
 from simulator.loading.csv_tables import write_rows
 from simulator.models.groups import group_by
-from simulator.models.layers import Layer, fuse
+from simulator.models.layers import DDP_LIMITS, Layer, fuse
 from simulator.models.optimisers import Optimiser
 from simulator.models.precision import NUMBER_BYTES
 from simulator.records import Record
@@ -41,8 +41,6 @@ _LAYERS = ("name", "numel", "forward_s", "backward_s")
 _HOST = ("forward_host_s", "backward_host_s")
 _READY = ("iteration", "order", "node", "sequence", "numel", "ready_s", "forward_s")
 _COLLECTIVES = ("collective", "nbytes", "workers", "time_s", "start_s", "kernel", "itemsize", "stream")
-_DDP_LIMITS = (2**20, 25 * 2**20)
-"""Bytes at which the first bucket of DDP closes, and every later one (PyTorch's reducer.cpp, 1.7 to 2.8)."""
 _NODE = re.compile(r"(?:Backward)?\d*$")
 
 
@@ -141,7 +139,7 @@ def _about(profile: RankProfile, batch_size: int) -> Mapping[str, Any]:
     file, summary = profile.file, profile.summary
     made_in, travels = profile.trace.gradients_in, travels_in(profile.trace.collectives)
     layers = [Layer(name="", numel=item.numel) for item in reversed(profile.passes[0])]
-    groups = fuse(layers, _DDP_LIMITS, NUMBER_BYTES[made_in or "fp32"])
+    groups = fuse(layers, DDP_LIMITS, NUMBER_BYTES[made_in or "fp32"])
     buckets = [sum(layers[place].numel for place in group) for group in groups]
     over = f"{len(profile.passes)} backward passes"
     times: dict[str, Any] = {}
