@@ -21,22 +21,24 @@ import time
 from pathlib import Path
 from typing import Any
 
-from covering import Covering
+from covering import Covering, room
 from operators import Mutant, mutants
 from table import reasons
 from table import written as page
 from trial import WHICH, Tree
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("models", "engine", "sparsifiers", "topologies", "schedulers")
+NEED_TORCH = ("record", "training")
+"""Rooms whose tests need PyTorch, which takes longer to load than a mutant's tests may."""
 RESULTS = Path("results/mutation")
 SAME = "simulator/__init__.py"
 
 
 def pool(root: Path = ROOT, only: str = "") -> list[Mutant]:
-    """Every mutant of the packages below `root`, in order."""
-    files = [path for name in PACKAGES for path in sorted((root / "simulator" / name).rglob("*.py"))]
+    """Every mutant of the program below `root`, in order, but for those of the rooms that need PyTorch."""
+    files = sorted((root / "simulator").rglob("*.py"))
     found = [(str(path.relative_to(root)), path.read_bytes()) for path in files]
+    found = [(path, source) for path, source in found if room(path) not in NEED_TORCH]
     return [mutant for path, source in found if only in path for mutant in mutants(path, source)]
 
 

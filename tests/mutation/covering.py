@@ -20,6 +20,15 @@ OF_IMPORTS = ("tests/cli/test_cli.py::test_shipped_schemas_are_up_to_date",)
 _seconds: dict[str, float] = {}
 
 
+def room(path: str) -> str:
+    """The room of a file of the program, or of its tests: the first folder, or "" of a file that stands above them.
+
+    >>> room("simulator/engine/clock/graph.py"), room("tests/test_units.py::test_a"), room("simulator/units.py")
+    ('engine', '', '')
+    """
+    return path.split("/")[1] if path.count("/") > 1 else ""
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Every line from here on is this test's."""
@@ -53,24 +62,21 @@ class Covering:
         self._known: dict[str, dict[int, list[str]]] = {}
 
     def tests(self, path: str, lines: tuple[int, ...], most: float) -> list[str]:
-        """Tests that run any of `lines`: up to `most` seconds of those in the folder of the package, then as many
-        of others.
+        """Tests that run any of `lines`: up to `most` seconds of those of the same room, then as many of others.
 
         The tests of the file itself are among the first: what is remembered, only the first of them was seen to run.
 
         Of every test function the fastest case comes first, then of every function the next: many different tests
         rather than many cases of one. What is run by an import alone (no `lines`) may be noticed by any test of the
-        file, and by any of its folder.
+        file, and by any of its room.
         """
         by_line = self._by_line(path)
         found = {name for line in lines or by_line for name in by_line.get(line, ()) if name in self.seconds}
-        folder = Path("tests") / Path(path).parent.relative_to("simulator")
-        while not any(name.startswith(f"{folder}/") for name in self.seconds):
-            folder = folder.parent
-        own = {name for name in (found if lines else self.seconds) if name.startswith(f"{folder}/")}
+        own = {name for name in (found if lines else self.seconds) if room(name) == room(path)}
+        folder = str(Path("tests") / Path(path).parent.relative_to("simulator"))
         own |= {name for name in self.seconds if name.startswith(f"{folder}/test_{Path(path).stem}.py::")}
         known = [] if lines else [name for name in OF_IMPORTS if name in self.seconds]
-        return [*known, *self._fastest(own, most), *self._fastest(found - own, most)]
+        return [*self._fastest(own, most), *known, *self._fastest(found - own, most)]
 
     def _fastest(self, found: set[str], most: float) -> list[str]:
         cases: dict[str, list[str]] = defaultdict(list)

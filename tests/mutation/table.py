@@ -1,4 +1,4 @@
-"""What a sample of mutants says, as Markdown: kill rate with its interval, files, survivors with reasons."""
+"""What a sample of mutants says, as Markdown: shares noticed with intervals, rooms, survivors with reasons."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from covering import room
 from operators import Mutant
 
 REASONS = Path(__file__).with_name("equivalent.yaml")
@@ -35,29 +36,34 @@ def reasons() -> dict[str, str]:
 def written(rows: Sequence[Row], pool: Sequence[Mutant], seed: int) -> str:
     """The page."""
     known = reasons()
-    killed = [row for row in rows if row["outcome"] != "survived"]
     left = [(row, known.get(row["key"], "")) for row in rows if row["outcome"] == "survived"]
+    own, killed = [sum(map(noticed, rows)) for noticed in (_noticed_in_its_room, _noticed)]
     real = len(rows) - sum(1 for _, reason in left if reason)
     lines = [
         "# Mutants",
         "",
-        "Written by `python tests/mutation` (`--help` says how). Small faults (mutants) are put into `models/`, "
-        "`engine/`, `sparsifiers/`, `topologies/` and `schedulers/`, one at a time; then the tests that run the "
-        "changed line are run, those of the same folder first, up to a limit of seconds. A mutant that these tests do "
-        "not notice counts as survived, even if other tests would notice it. Tests that compare whole results, pages "
-        "and tables with earlier ones are left out.",
+        "Written by `python tests/mutation` (`--help` says how). Small faults (mutants) are put into the whole "
+        "program but for `record/` and `training/`, which need PyTorch, one at a time; then the tests that run the "
+        "changed line are run, those of its room (the first folder) first, up to a limit of seconds. A mutant that these "
+        "tests do not notice counts as survived, even if others would notice it. Tests that compare whole results, "
+        "pages and tables with earlier ones are left out.",
         "",
         f"Of {len(pool):,} possible mutants {len(rows)} were tried, in random order (seed {seed}): "
-        f"{_share(len(killed), len(rows))} noticed; without the mutants that no test can notice, for the reasons "
-        f"below, {_share(len(killed), real)}.",
+        f"{_share(own, len(rows))} noticed by the tests of their own room, {_share(killed, len(rows))} by any; "
+        f"without the mutants that no test can notice, for the reasons below, {_share(own, real)} and "
+        f"{_share(killed, real)}.",
         "",
-        *_files(rows, pool),
+        *_rooms(rows, pool),
         "",
         *_operators(rows),
         "",
         "## Survivors that a test could notice",
         "",
         *_listed((row, "") for row, reason in left if not reason),
+        "",
+        "## Noticed by tests of other rooms only",
+        "",
+        *_listed((row, "") for row in rows if _noticed(row) and not _noticed_in_its_room(row)),
         "",
         "## Survivors that no test can notice",
         "",
@@ -66,17 +72,28 @@ def written(rows: Sequence[Row], pool: Sequence[Mutant], seed: int) -> str:
     return "\n".join(lines)
 
 
+def _noticed(row: Row) -> bool:
+    return row["outcome"] != "survived"
+
+
+def _noticed_in_its_room(row: Row) -> bool:
+    """Whether tests of the room came to an end by it: those of other rooms begin after them."""
+    by = row["by"].removeprefix("import of ")
+    return _noticed(row) and (not by.startswith("tests/") or room(by) == room(row["path"]))
+
+
 def _share(hits: int, trials: int) -> str:
     low, high = interval(hits, trials)
     return f"{hits} of {trials} = {hits / trials:.1%} (95 % interval {low:.1%} to {high:.1%})"
 
 
-def _files(rows: Sequence[Row], pool: Sequence[Mutant]) -> list[str]:
-    possible, outcomes = Counter(mutant.path for mutant in pool), Counter((row["path"], row["outcome"]) for row in rows)
-    lines = ["| file | possible | tried | killed | timed out | survived |", "|---|---|---|---|---|---|"]
-    for path, count in sorted(possible.items()):
-        parts = [outcomes[path, outcome] for outcome in ("killed", "timed out", "survived")]
-        lines.append(f"| {path.removeprefix('simulator/')} | {count} | {sum(parts)} | {' | '.join(map(str, parts))} |")
+def _rooms(rows: Sequence[Row], pool: Sequence[Mutant]) -> list[str]:
+    lines = ["| room | possible | tried | noticed in it | noticed | survived |", "|---|---|---|---|---|---|"]
+    for name, count in sorted(Counter(room(mutant.path) for mutant in pool).items()):
+        here = [row for row in rows if room(row["path"]) == name]
+        own, killed = sum(map(_noticed_in_its_room, here)), sum(map(_noticed, here))
+        shown = name or "files above the rooms"
+        lines.append(f"| {shown} | {count:,} | {len(here)} | {own} | {killed} | {len(here) - killed} |")
     return lines
 
 

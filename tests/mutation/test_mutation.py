@@ -82,10 +82,13 @@ def test_the_interval_holds_the_share(hits, trials):
 
 def test_the_page_counts_survivors_with_and_without_a_reason():
     found = mutants("simulator/models/a.py", SOURCE)
-    outcomes = ["killed"] * 8 + ["survived"] * 2
-    rows = [item.row() | {"outcome": outcome} for item, outcome in zip(found[:10], outcomes, strict=True)]
+    outcomes = [("killed", "tests/models/test_a.py::test")] * 6 + [("timed out", "")]
+    outcomes += [("killed", "tests/engine/test_b.py::test"), ("survived", ""), ("survived", "")]
+    rows = [m.row() | {"outcome": end, "by": by} for m, (end, by) in zip(found[:10], outcomes, strict=True)]
     text = written(rows, found, 7)
-    assert "8 of 10 = 80.0% (95 % interval 49.0% to 94.3%)" in text
+    assert "7 of 10 = 70.0% (95 % interval 39.7% to 89.2%) noticed by the tests of their own room" in text
+    assert "8 of 10 = 80.0% (95 % interval 49.0% to 94.3%) by any" in text
+    assert f"| models | {len(found)} | 10 | 7 | 8 | 2 |" in text
     assert f"Of {len(found)} possible mutants 10 were tried, in random order (seed 7)" in text
 
 
