@@ -44,9 +44,9 @@ def written(rows: Sequence[Row], pool: Sequence[Mutant], seed: int) -> str:
         "",
         "Written by `python tests/mutation` (`--help` says how). Small faults (mutants) are put into the whole "
         "program but for `record/` and `training/`, which need PyTorch, one at a time; then the tests that run the "
-        "changed line are run, those of its room (the first folder) first, up to a limit of seconds. A mutant that these "
-        "tests do not notice counts as survived, even if others would notice it. Tests that compare whole results, "
-        "pages and tables with earlier ones are left out.",
+        "changed line are run, those of the same room (the first folder) first, up to a limit of seconds. A mutant "
+        "that these tests do not notice counts as survived, even if others would notice it. Tests that compare whole "
+        "results, pages and tables with earlier ones are left out.",
         "",
         f"Of {len(pool):,} possible mutants {len(rows)} were tried, in random order (seed {seed}): "
         f"{_share(own, len(rows))} noticed by the tests of their own room, {_share(killed, len(rows))} by any; "
