@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import groupby
+from collections.abc import Callable, Sequence
+from itertools import accumulate, groupby
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -78,6 +78,12 @@ class Bucket(Record):
     def sizes(self) -> tuple[float, ...]:
         """Elements of each piece, as kernels take them."""
         return tuple(float(n) for n in self.pieces)
+
+
+def sum_by_bucket(values: Floats, buckets: Sequence[Bucket]) -> Floats:
+    """The sums over the tensors of each bucket, (B, ...), of values (L, ...) of tensors, which slices count whole."""
+    ends = [*accumulate(len(bucket.layers) for bucket in buckets)]
+    return np.add.reduceat(values[[layer for bucket in buckets for layer in bucket.layers]], [0, *ends[:-1]], axis=0)
 
 
 class Layout(Record):

@@ -70,6 +70,12 @@ class Intervals(Struct, eq=False):
         """The seconds of one iteration, (1,) or (w,)."""
         return np.array([values]) if isinstance(values, float) else values[number]
 
+    def rows(self, values: Sequence[Seconds], number: int) -> Floats:
+        """The seconds of one iteration, a row (1,) or (w,) of each of these."""
+        if self.numbers.is_scalar:
+            return np.array(values)[:, None]
+        return np.array(np.broadcast_arrays(*(self.of_point(seconds, number) for seconds in values)))
+
     def earlier(self, worker: int = 0) -> list[Busy]:
         """The parts of a worker's exchanges that the period before has left under way."""
         left = self._parts_of(self.before, 0, worker) if self.before and self.busy is None else []

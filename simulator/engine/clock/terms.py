@@ -133,12 +133,13 @@ def _other_waits(
     holds = may_wait_for_none(ran, number)
     if not (gaps and (holds or kernels)):
         return 0.0, 0.0
-    pairs = [(ran.of_point(gap.alone, number), ran.of_point(gap.end, number)) for gap in gaps]
-    waits = [pair if pair[0].shape == pair[1].shape else np.broadcast_arrays(*pair) for pair in pairs]
-    weights, worker = np.ones(1) if ran.numbers.workers is None else ran.numbers.workers.weights[number], 0
+    ends = ([gap.alone for gap in gaps], [gap.end for gap in gaps])
+    waits, worker = np.array(np.broadcast_arrays(*(ran.rows(each, number) for each in ends))), 0
     if _are_apart(ran) and ran.busy is None:  # each has exchanges of its own: those of who waits longest stand for all
-        worker = int(np.argmax(sum(high - low for low, high in waits)))
-        waits = [(low.take([worker], mode="clip"), high.take([worker], mode="clip")) for low, high in waits]
+        worker = int(np.argmax((waits[1] - waits[0]).sum(axis=0)))
+        waits = waits[:, :, [worker]]
+    workers = ran.numbers.workers
+    weights = np.ones(1) if workers is None or waits.shape[2] == 1 else workers.weights[number]
     waited = _waited(waits, weights)
     if not waited:
         return 0.0, 0.0
@@ -149,20 +150,15 @@ def _other_waits(
     return held, min(exposed * inside / waited, exposed - held)
 
 
-def _waited(
-    waits: Sequence[Sequence[Floats]], weights: Floats, during: Sequence[tuple[float, float]] | None = None
-) -> float:
-    """Seconds of waits, mean over workers; those `during` intervals of time where these are given."""
-    edges = np.ravel(merge_intervals(during or ()))
-    covered = np.cumsum(np.diff(edges, prepend=edges[:1]) * (np.arange(len(edges)) % 2))
-    low, high = (np.concatenate(ends) for ends in zip(*waits, strict=True))
+def _waited(waits: Floats, weights: Floats, during: Sequence[tuple[float, float]] | None = None) -> float:
+    """Seconds of waits, from and to (2, g, w), mean over workers; those `during` intervals where these are given."""
     if during is not None:
-        low, high = (np.interp(each, edges, covered) if len(edges) else np.zeros(len(each)) for each in (low, high))
-    made, spent, place = 0.0, high - low, 0
-    for start, _ in waits:
-        own = spent[place : place + len(start)]
-        made, place = made + float(own[0] if len(own) == 1 else (own * weights).sum()), place + len(start)
-    return made
+        edges = np.ravel(merge_intervals(during))
+        if not len(edges):
+            return 0.0
+        covered = np.cumsum(np.diff(edges, prepend=edges[:1]) * (np.arange(len(edges)) % 2))
+        waits = np.interp(waits, edges, covered)
+    return sum(((waits[1] - waits[0]) * weights).sum(axis=1).tolist(), start=0.0)
 
 
 def may_wait_for_none(ran: Intervals, number: int) -> bool:

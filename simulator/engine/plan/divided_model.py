@@ -27,6 +27,7 @@ from simulator.models.exchange import (
     Messages,
     ReduceScatter,
     all_to_all,
+    sum_by_bucket,
 )
 from simulator.models.layers import Layer, Workload, block_of
 from simulator.models.operators import ARITHMETIC_BYTES, COLLECTIVES, WHOLE, DescribedTensor, Description, Operator
@@ -276,14 +277,13 @@ def price_divided(
     if model is None:
         return [], [], 0.0
     mine = model.mine
-    groups = [list(bucket.layers) for bucket in buckets]
-    shares = 1 / np.maximum(1, np.bincount(list(chain.from_iterable(groups)), minlength=len(mine)))
+    shares = 1 / np.maximum(1, np.bincount(list(chain.from_iterable(b.layers for b in buckets)), minlength=len(mine)))
 
     def by_name(values: Floats) -> dict[str, Floats]:
         """Values (2, L, ...) of layers on both passes, of each bucket and of whole passes, by the name of the cost; a
         tensor that is cut into slices has its share in each."""
         own = np.moveaxis(np.moveaxis(values[:, mine], 1, -1) * shares, -1, 1)
-        each = [*(np.array([way[group].sum(axis=0) for group in groups]) for way in own), *own.sum(1, keepdims=True)]
+        each = [*(sum_by_bucket(way, buckets) for way in own), *own.sum(1, keepdims=True)]
         return dict(zip(JOINT_LABELS, each, strict=True))
 
     joint, axes = np.zeros((2, len(model.chunk))), list[AxisPrices]()

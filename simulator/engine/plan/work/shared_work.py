@@ -24,6 +24,7 @@ from simulator.models.exchange import (
     ReduceScatter,
     all_to_all_in_nodes,
     bytes_of_step,
+    sum_by_bucket,
 )
 from simulator.models.precision import FP32_BYTES
 from simulator.models.sharding import (
@@ -78,11 +79,11 @@ def shared_work(
     if sharding is None:
         return None
     of_experts, sizes = sharding.experts, np.array(sharding.numels, dtype=float)
-    numels, dense = _add_up(sizes, buckets), sizes
+    numels, dense = sum_by_bucket(sizes, buckets), sizes
     if of_experts is not None:
         dense = sizes.copy()
         dense[of_experts.tensors] = 0
-    shared = _add_up(dense, buckets)
+    shared = sum_by_bucket(dense, buckets)
     copies, computed, reduced = sharding.copies, sharding.computed, sharding.reduced
     moved = KERNEL_TRAFFIC["elementwise"] / FP32_BYTES * pricing.widths.accumulated
 
@@ -97,7 +98,7 @@ def shared_work(
     out = wire_bytes(gathers) + computed if gathers else 2.0 * computed * copies.out
     buffered = wire_bytes(wire.format) if wire is not None and wire.format in HALVES else reduced
     return SharedWork(
-        forward=np.array([float(layer_forward[list(bucket.layers)].sum()) for bucket in buckets]),
+        forward=sum_by_bucket(layer_forward, buckets),
         first_backward=first_backward,
         copy_out=move(numels, out),
         copy_into=move(numels, joined + computed + buffered if copies.into else 0),
@@ -110,10 +111,6 @@ def shared_work(
             *([_share_experts(sharding, of_experts, numels - shared)] if of_experts is not None else []),
         ),
     )
-
-
-def _add_up(sizes: Floats, buckets: Sequence[Bucket]) -> Floats:
-    return np.array([float(sizes[list(bucket.layers)].sum()) for bucket in buckets])
 
 
 def _share_experts(sharding: Sharding, experts: ExpertShards, numels: Floats) -> tuple[AxisPart, ...]:
