@@ -9,7 +9,7 @@ from simulator.architectures.config_decoders import DECODERS, DROPOUT, INSIDE, L
 from simulator.architectures.config_keys import OTHERWISE, ConfigKeys
 from simulator.errors import InputError, Problem, format_value
 from simulator.loading.documents import read_document
-from simulator.loading.finding import find_in_folder
+from simulator.loading.finding import CONFIG_FILE, find_in_folder
 from simulator.models.precision import format_named
 from simulator.records import Record
 
@@ -156,7 +156,6 @@ TYPES: dict[str, Reader] = DECODERS | {
 }
 
 
-NAME = "config.json"
 _SEQUENCE = 4096
 """Tokens of a sample where nothing states them: as Llama 2 was trained (Touvron et al. 2023, 2307.09288)."""
 
@@ -166,8 +165,10 @@ _LENGTHS = "max_position_embeddings", "n_positions", "max_seq_len", "seq_length"
 
 
 class Config(Record):
-    """The described model in a config.json: its `model` and sizes, and in words where they come from, by key."""
+    """The described model in a config.json: its `model_type`, its `model` and sizes, and in words where they come from,
+    by key."""
 
+    kind: str
     sizes: dict[str, Any]
     notes: dict[str, str]
 
@@ -211,12 +212,12 @@ def read_config(name: str, near: Path | None) -> Config:
         notes["quantisation"] = f"its weights are quantised ({name}), which training does not see: all elements count"
     if unread := keys.unread():
         notes["keys"] = unread
-    return Config(made, notes)
+    return Config(kind, made, notes)
 
 
 def _find(name: str, near: Path | None) -> Path:
     for folder in (near, None) if near else (None,):
-        for candidate in (name, f"{name}/{NAME}"):
+        for candidate in (name, f"{name}/{CONFIG_FILE}"):
             found = find_in_folder(candidate, folder)
             if found is not None:
                 return found

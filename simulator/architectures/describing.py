@@ -13,12 +13,13 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
 
 from simulator.architectures.building import Architecture
-from simulator.architectures.config_json import NAME, read_config
+from simulator.architectures.config_json import read_config
 from simulator.component import discover, expected, unknown_key_error
 from simulator.errors import InputError, format_value, suggest_nearest
 from simulator.files import write_text
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.operator_times import OperatorClock
+from simulator.loading.finding import CONFIG_FILE
 from simulator.models.layers import Estimated, Layer, Workload
 from simulator.models.operators import ARITHMETIC_BYTES, WHOLE, Description, ElementWise, Split
 from simulator.models.precision import Precision
@@ -68,11 +69,11 @@ def _with_config(value: Mapping[str, Any], near: Path | None) -> Mapping[str, An
         found = read_config(name, near)
     except InputError as error:
         raise PydanticCustomError("input_error", "{text}", {"text": str(error), "problems": error.problems}) from None
-    name_of = {"name": Path(name).parent.name if Path(name).name == NAME else Path(name).name}
+    called = Path(name).name if Path(name).name != CONFIG_FILE else Path(name).parent.name or found.kind
     beside = {key: item for key, item in value.items() if key != "config"}
     notes = "; ".join(text for key, text in found.notes.items() if key not in beside)
     source = {"source": f"sizes of {name}" + (f": {notes}" if notes else "")}
-    return {**{key: text for key, text in name_of.items() if text}, **source, **found.sizes, **beside}
+    return {"name": called, **source, **found.sizes, **beside}
 
 
 class Origin(NamedTuple):

@@ -12,6 +12,8 @@ from pathlib import Path
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 
 TRACE_FILE = "trace.yaml"
+CONFIG_FILE = "config.json"
+"""What transformers calls the description of a model."""
 _PACKAGE = Path(__file__).parent.parent
 _ROOTS = (Path(), _PACKAGE, _PACKAGE.parent)
 """The current folder, the installed package, and the source tree: each may have `configs` and `scenarios`."""
@@ -48,7 +50,7 @@ def only_shipped_files(others: Mapping[str, Path]) -> Iterator[None]:
 def find_file(name: str, near: Path | None, home: str = "configs") -> Path | None:
     """A named file: next to the file that names it (in `near`), in the current folder, in ./`home`, in the package.
 
-    The name of a recorded trace's folder finds its `trace.yaml`.
+    The name of a folder finds the `trace.yaml` of a recorded trace, or the `config.json` of a model.
     """
     allowed = _ALLOWED.get()
     if allowed is not None:
@@ -69,7 +71,8 @@ def find_in_folder(name: str, near: Path | None) -> Path | None:
 def _search(name: str, places: list[Path]) -> Path | None:
     for place in map(os.fspath, places):
         here = os.path.join(place, name)
-        for candidate in (here, os.path.join(here, TRACE_FILE), f"{here}.yaml", f"{here}.yml"):
+        inside = (os.path.join(here, name) for name in (TRACE_FILE, CONFIG_FILE))
+        for candidate in (here, f"{here}.yaml", f"{here}.yml", *inside):
             if os.path.isfile(candidate):  # False, not an error, for a name that no file can have
                 return Path(candidate)
     return None

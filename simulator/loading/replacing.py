@@ -9,7 +9,7 @@ from typing import Any
 
 from simulator.errors import InputError, Problem, format_value
 from simulator.loading.documents import MAX_DEPTH, parse_document, read_document
-from simulator.loading.finding import find_file
+from simulator.loading.finding import CONFIG_FILE, find_file
 
 MAX_KEY = 1000
 """Most characters of a dotted key."""
@@ -77,10 +77,16 @@ def _read_named(name: str, near: Path | None) -> Any:
     path = find_file(name, near)
     if path is None:
         return {"kind": name}
-    data = read_document(path).data
+    data = stands_for(read_document(path).data, name, path)
     if isinstance(data, dict) and isinstance(data.get("layers"), str):
         data = {**data, "layers": str((path.parent / data["layers"]).resolve())}
     return data
+
+
+def stands_for(data: Any, name: str, path: Path) -> Any:
+    """What a named file stands for: what it holds, but of the config.json of a model what would be written of it."""
+    described = path.name == CONFIG_FILE or (isinstance(data, dict) and "model_type" in data)
+    return {"config": name, "batch_size": 1} if described else data
 
 
 def alternatives(schema: Mapping[str, Any], place: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -26,7 +26,7 @@ from simulator.hardware.runtime import Runtime
 from simulator.loading.csv_tables import read_layers
 from simulator.loading.documents import Document, parse_document, read_document, read_text, validate_document
 from simulator.loading.finding import TRACE_FILE, find_file, find_in_folder, find_shipped, missing_file_error
-from simulator.loading.replacing import parse_setting, replace_key
+from simulator.loading.replacing import parse_setting, replace_key, stands_for
 from simulator.models.layers import MAX_BATCH, MAX_MICRO_BATCHES, Layer, Since, Workload
 from simulator.models.optimisers import NamedOptimiser
 from simulator.models.precision import PrecisionField
@@ -63,7 +63,7 @@ def load_named(name: str, subfolder: str, info: ValidationInfo) -> Any:
         problem = missing_file_error(name, subfolder, near=near is not None).problems[0]
         raise expected(problem.expected, problem.got, problem.hint)
     try:
-        return _read_named(path, subfolder)
+        return _read_named(path, subfolder, name, near)
     except InputError as error:
         raise PydanticCustomError("input_error", "{text}", {"text": str(error), "problems": error.problems}) from None
 
@@ -71,12 +71,14 @@ def load_named(name: str, subfolder: str, info: ValidationInfo) -> Any:
 _parts: ResultsOfObjects[Any] = ResultsOfObjects(64)
 
 
-def _read_named(path: Path, subfolder: str) -> Any:
+def _read_named(path: Path, subfolder: str, name: str, near: Path | None) -> Any:
     text, place = read_text(path), str(path)
     document = parse_document(text, place)
-    data = document.data
+    data = stands_for(document.data, name, path)
     if path.name == TRACE_FILE and subfolder == "workloads":
         data = _recorded(document, path.parent)
+    elif data is not document.data:  # found from where it is named
+        return _validate_part(subfolder, replace(document, data=data), near)
     elif isinstance(data, dict) and is_described(data):  # may name files of its own
         return _validate_part(subfolder, document, path.parent)
     elif isinstance(data, dict) and isinstance(data.get("layers"), str):
@@ -231,7 +233,7 @@ def shipped_gpus() -> dict[str, Gpu]:
     return {path.stem: _validate_part("gpus", read_document(path), path.parent) for path in paths}
 
 
-def _validate_part(subfolder: str, document: Document, near: Path) -> Any:
+def _validate_part(subfolder: str, document: Document, near: Path | None) -> Any:
     return validate_document(_TARGETS[subfolder].validate_python, document, near)
 
 
@@ -241,7 +243,7 @@ def read_workload(name: str, overrides: tuple[str, ...] = (), batch_size: int | 
     `batch_size`: samples of a step; none: those of the workload, and 1 for a config.json. Raises InputError with every
     problem.
     """
-    workload = _replaced(_as_written(name, batch_size), overrides, name)
+    workload = _replaced(_as_written(name), overrides, name)
     if batch_size is None or batch_size == workload.batch_size:
         return workload
     if workload.origin is not None:
@@ -263,11 +265,8 @@ def _replaced(value: Any, overrides: tuple[str, ...], name: str) -> Workload:
     return made
 
 
-def _as_written(name: str, batch_size: int | None) -> Any:
+def _as_written(name: str) -> str:
     """What would stand for this workload in a scenario."""
-    path = Path(name)
-    if path.name.endswith(".json") or (path.is_dir() and (path / "config.json").is_file()):
-        return {"config": name, "batch_size": batch_size or 1}
     for candidate in (name, f"workloads/{name}"):
         if find_file(candidate, None) is not None:
             return candidate

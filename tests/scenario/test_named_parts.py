@@ -59,3 +59,35 @@ def test_what_is_stated_beside_a_name_is_part_of_it(folder):
     assert len({plain.workload.fingerprint, *(item.fingerprint for item in stated.values())}) == 4
     assert stated["workload.compute_time=0.9 s"].compute_time == pytest.approx(0.9)
     assert stated["workload.optimiser=adam"].optimiser.kind == "adam"
+
+
+CONFIG = """{"model_type": "llama", "hidden_size": 64, "intermediate_size": 96, "num_attention_heads": 4,
+"num_hidden_layers": 2, "num_key_value_heads": 2, "vocab_size": 100, "torch_dtype": "bfloat16",
+"max_position_embeddings": 32}"""
+ONE = """
+name: one
+workload: %s
+cluster: {nodes: 2, gpu: gpus/a100, network: {kind: single_switch, bandwidth: 1 GB/s}}
+topology: ring
+sparsifier: dense
+scheduler: wfbp
+"""
+
+
+@pytest.mark.parametrize("name", ["config.json", "tiny", "tiny/config.json", "other.json"])
+def test_a_model_is_named_by_its_config_json_as_any_workload_is(tmp_path, name):
+    path = tmp_path / (f"{name}/config.json" if name == "tiny" else name)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(CONFIG)
+
+    def workload(written, *overrides):
+        (tmp_path / "mine.yaml").write_text(ONE % written)
+        return load(tmp_path / "mine.yaml", overrides).workload
+
+    plain, more = workload(name), workload(f"{{trace: {name}, batch_size: 4, sequence: 16}}")
+    assert (plain.batch_size, plain.origin.architecture.sequence, plain.precision.gradients) == (1, 32, "bf16")
+    assert plain.numel == 2 * (64 * 64 * 2 + 64 * 32 * 2 + 3 * 64 * 96 + 2 * 64) + 2 * 100 * 64 + 64
+    assert plain.name == {"config.json": "llama", "other.json": "other.json"}.get(name, "tiny")
+    assert (more.batch_size, more.origin.architecture.sequence, more.numel) == (4, 16, plain.numel)
+    changed = workload(name, "workload.batch_size=4", "workload.sequence=16")
+    assert changed.model_copy(update={"source": ""}) == more.model_copy(update={"source": ""})

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from simulator.aliases import explain, file_of, kind_of
-from simulator.component import build, discover, explain_unknown_kind
+from simulator.component import build, discover, explain_unknown_kind, find_member
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.fabrics.base import Fabric
 from simulator.hardware.widths import same_device
@@ -16,6 +16,8 @@ from simulator.loading.finding import find_file, known_names
 from simulator.scenario.catalogue import list_shipped
 from simulator.scenario.cluster import MAX_WORKERS
 from simulator.scenario.named_parts import read_gpu, read_part, read_workload
+from simulator.schedulers.base import Scheduler
+from simulator.schedulers.local_steps import LocalSteps
 from simulator.sparsifiers.base import Sparsifier
 from simulator.studies.start.answers import AXES, GOALS, AskedMesh, BetweenSites, NamedPart, NetworkAnswer
 from simulator.trainings.options import parse_method
@@ -44,10 +46,10 @@ def parse_number(option: str, text: str, most: int) -> int:
     return number
 
 
-def find_name(option: str, text: str, names: Sequence[str]) -> str:
+def find_name(option: str, text: str, names: Sequence[str], also: str = "") -> str:
     """The one of `names` that a text stands for: itself, its part after the folder, or a part that only one has.
 
-    Raises InputError, with the nearest name as a hint, where there is none or several.
+    Raises InputError, with the nearest name as a hint, where there is none or several; `also`: what else is read.
     """
     text = text.strip()
     if text in names:
@@ -60,7 +62,8 @@ def find_name(option: str, text: str, names: Sequence[str]) -> str:
         got = f"{format_value(text)}, which {len(close)} of them contain"
         raise InputError(Problem(option, "one name", got, ", ".join(close[:8])))
     stems = {name.rpartition("/")[2]: name for name in names}
-    raise InputError(Problem(option, "a name of the list", format_value(text), suggest_nearest(text, stems)))
+    hint = "; ".join(filter(None, [suggest_nearest(text, stems), also]))
+    raise InputError(Problem(option, "a name of the list", format_value(text), hint))
 
 
 def parse_network(option: str, text: str) -> NetworkAnswer:
@@ -138,7 +141,12 @@ def _parse_method(option: str, text: str) -> Mapping[str, Any]:
     if isinstance(kind, str) and kind not in known and (meant := kind_of("sparsifier", kind)):
         data, kind = {**data, **meant}, str(meant["kind"])
     if not isinstance(kind, str) or kind not in known:
+        by_itself = find_member(Scheduler, str(kind))
         hint = explain_unknown_kind(Sparsifier, str(kind))
+        if by_itself is not None and issubclass(by_itself, LocalSteps):
+            hint = "give --local-steps, and here what is exchanged after them, such as dense"
+        elif str(kind) in MESHES:
+            hint = f"give --mesh {kind}, and here what is exchanged, such as dense"
         raise InputError(Problem(option, "a kind of sparsifier", format_value(kind), hint))
     fields = known[kind].model_fields
     if "density" in fields and "density" not in data:
@@ -228,8 +236,8 @@ def read_named(option: str, folder: str) -> Callable[[str, Given], NamedPart[Any
     def read(text: str, _: Given) -> NamedPart[Any]:
         name = text.strip()
         if find_file(name, None) is None:
-            names = known_names(folder)
-            name = meant if (meant := file_of(folder, name)) in names else find_name(option, name, names)
+            names, also = known_names(folder), "or give a model's config.json" if folder == "workloads" else ""
+            name = meant if (meant := file_of(folder, name)) in names else find_name(option, name, names, also)
         return NamedPart(name, read_workload(name) if folder == "workloads" else read_part(name, folder))
 
     return read
@@ -277,7 +285,7 @@ _LONGEST = 500
 """Most characters of an answer."""
 QUESTIONS: tuple[Question, ...] = (
     Question(
-        "model", "What do you train?", "a workload's file, or your own as FILE.py:FUNCTION",
+        "model", "What do you train?", "a model's config.json, or your own as FILE.py:FUNCTION",
         _menu("workloads", lambda item: f"{item['parameters'] / 1e6:,.4g} M parameters, batch {item['batch_size']:,}, "
               f"{item['device']}"), lambda _: "workloads/resnet50-v100", read_named("--model", "workloads"),
     ),

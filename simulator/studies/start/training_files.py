@@ -18,6 +18,7 @@ from pydantic import TypeAdapter
 from simulator.component import MemberOf
 from simulator.errors import InputError, Problem
 from simulator.loading.documents import Document, parse_document, parse_scalar, read_text, validate_document
+from simulator.loading.finding import CONFIG_FILE
 from simulator.models.pipeline import Parallelism
 from simulator.records import Record
 from simulator.schedulers.base import Scheduler
@@ -139,7 +140,8 @@ def _recognise(path: Path, name: str) -> tuple[Document, Format]:
     if refused:
         raise refused[0]
     what = f"a configuration of {', '.join(program.name for program in FORMATS)}"
-    raise InputError(Problem(str(path), what, "a file that is not a configuration of any of these, by its keys"))
+    hint = f"a model is given by `sparsim new --model {path}`" if path.name == CONFIG_FILE else ""
+    raise InputError(Problem(str(path), what, "a file that is not a configuration of any of these, by its keys", hint))
 
 
 TORCHFT = {
