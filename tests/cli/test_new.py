@@ -168,6 +168,7 @@ def test_every_framework_gives_a_scenario_that_runs(folder, framework, method):
         ({"method": "topk 300 %"}, (), "--method: density: expected at most 1"),
         ({"method": "{kind: topk, densty: 1}"}, (), "--method: densty"),
         ({"method": ""}, (), "--method: expected a method, such as topk 1 %"),
+        ({"gpu": "h100", "model": "llama3-8b"}, ("--mesh", "fsdp"), "scenario 'Llama-3 8B, topk 0.01, 4 GPUs"),
         ({"method": "diloco"}, (), "got 'diloco': give --local-steps, and here what is exchanged after them"),
         ({"method": "hsdp"}, (), "got 'hsdp': give --mesh hsdp, and here what is exchanged, such as dense"),
         ({"model": "llama3-9b"}, (), "got 'llama3-9b': did you mean 'llama3-8b'?; or give a model's config.json"),
@@ -283,6 +284,21 @@ def test_adapters_fit_where_the_whole_model_does_not(folder):
     assert "workload.lora: expected a known key" in said
 
 
+@pytest.mark.parametrize("model", ["config.json", "gpt2-xl"])
+def test_recomputing_is_said_to_be_enough_where_the_scenario_that_is_written_fits(folder, model):
+    """Eight networks of 7 billion parameters, whose experts 8 GPUs share out; a config.json states no optimiser."""
+    sizes = {"hidden_size": 4096, "intermediate_size": 14336, "num_attention_heads": 32, "num_key_value_heads": 8}
+    more = {"model_type": "mixtral", "num_hidden_layers": 32, "num_local_experts": 8, "num_experts_per_tok": 2}
+    (folder / "config.json").write_text(json.dumps(sizes | more | {"vocab_size": 32000, "torch_dtype": "bfloat16"}))
+    sharded = {"gpu": "h200", "gpus_per_machine": "8", "framework": "megatron"}
+    mesh = ("--mesh", "megatron ep 8 shard 8", "--batch", "4") if model == "config.json" else ("--batch", "24")
+    output = write(*mesh, model=model, **(sharded if model == "config.json" else {"gpu": "a100"}))
+    said = re.search("with `recompute: full`, which the file says, it (may fit|fits)", " ".join(output.split()))
+    assert said[1] == {True: "fits", None: "may fit"}[answered("run", "mine.yaml")["memory"]["fits"]]
+    assumed = re.search("optimiser: {kind: adamw, .*}  # assumption", (folder / "mine.yaml").read_text())
+    assert bool(assumed) == (model == "config.json") and load("mine.yaml").workload.optimiser.kind == "adamw"
+
+
 def test_a_training_that_does_not_fit_says_so_and_what_would(folder):
     """Seven billion parameters in bf16 on 64 H100: the file is written, and its commands ignore the memory."""
     chosen = {"model": "llama2-7b", "gpu": "h100", "machines": "8", "gpus_per_machine": "8", "network": "a3mega-h100"}
@@ -320,6 +336,7 @@ SHARED = {
         ("hpz", "dense", {"kind": "fsdp", "keep": "node"}, {}),
         ("zero2", "dense", {"kind": "zero", "stage": 2}, {}),
         ("megatron, tp=4 pp=2", "dense", {"kind": "megatron"}, {"tensor": 4, "pipeline": {"stages": 2}}),
+        ("megatron cp 2 shard 4", "topk 1 %", {"kind": "megatron", "shard": 4}, {"context": 2}),
     ],
 )
 def test_a_mesh_is_asked_for_by_its_name(mesh, method, schedule, divided):
@@ -352,7 +369,8 @@ def test_links_inside_a_machine_are_those_of_the_gpu_s_generation(gpu, shipped):
         ("hsdx", "did you mean 'hsdp'?"),
         ("", "valid: fsdp"),
         ("fsdp tp", "sizes of axes"),
-        ("fsdp tp 0", "a whole number from 1 to 1024"),
+        ("fsdp tp 0", "a whole number from 1 to 131072"),
+        ("fsdp dp 8", "got 'fsdp dp 8': axes are tp, cp, pp, ep and shard"),
         ("hsdp tp 8", "several copies in a machine"),
     ],
 )

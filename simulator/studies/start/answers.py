@@ -50,8 +50,8 @@ class BetweenSites(Record):
     round_trip: float
 
 
-AXES = {"tp": "tensor", "cp": "context", "pp": "pipeline"}
-"""Axes along which several GPUs compute one copy of a model, by what frameworks call them."""
+AXES = {"tp": "tensor", "cp": "context", "pp": "pipeline", "ep": "expert"}
+"""Axes along which several GPUs have parts of one model, by what frameworks call them."""
 
 
 class AskedMesh(Record):

@@ -17,6 +17,7 @@ from simulator.records import Record, replace
 from simulator.scenario.named_parts import shipped_gpus
 from simulator.scenario.reading import scenario_of
 from simulator.scenario.scenario import Scenario
+from simulator.scenario.titles import make_title
 from simulator.studies.start.answers import Answers
 from simulator.studies.start.scenario_text import Line, exactly, flow, join_lines, scenario_text, speed_ratio
 from simulator.units import count_of, show_bandwidth
@@ -40,10 +41,10 @@ def draft_files(answers: Answers, path: Path) -> Draft:
     """
     commands = dict(_commands(answers, path))
     scenario = _check(scenario_text(answers, commands), path)
-    notes = _find_memory_problems(scenario)
-    lean = scenario.model_copy(update={"workload": recompute_fully(scenario.workload)})
-    if notes and not _find_memory_problems(lean):
-        notes = (f"{notes[0]}; with `recompute: full`, which the file says, it fits",)
+    notes, _ = _find_memory_problems(scenario)
+    lean, fits = _find_memory_problems(scenario.model_copy(update={"workload": recompute_fully(scenario.workload)}))
+    if notes and not lean:
+        notes = (f"{notes[0]}; with `recompute: full`, which the file says, it {'fits' if fits else 'may fit'}",)
         answers = replace(answers, recompute=True)
         scenario = _check(scenario_text(answers, commands), path)
     elif notes:
@@ -59,15 +60,15 @@ def draft_files(answers: Answers, path: Path) -> Draft:
     return Draft(files, commands, notes)
 
 
-def _find_memory_problems(scenario: Scenario) -> tuple[str, ...]:
-    """Why the training does not fit into the memory of its GPUs, and what would help; nothing where it fits."""
-    plan = plan_of(scenario)
+def _find_memory_problems(scenario: Scenario) -> tuple[tuple[str, ...], bool]:
+    """Why the training cannot fit into the memory of its GPUs, and what would help; and whether it surely fits."""
+    memory = memory_of(scenario, plan_of(scenario))
     try:
-        refuse_what_does_not_fit(scenario, memory_of(scenario, plan))
+        refuse_what_does_not_fit(scenario, memory)
     except InputError as error:
         first, *others = (str(Problem("", item.expected, item.got, item.hint)) for item in error.problems)
-        return f"This training does not fit into memory: {first}", *others
-    return ()
+        return (f"This training does not fit into memory: {first}", *others), False
+    return (), memory.fits is True
 
 
 _REFUSING = ("run", "sweep", "explain", "advise")
@@ -87,6 +88,7 @@ def _check(text: str, path: Path) -> Scenario:
     """The scenario of a text, planned as `sparsim check` does. Raises InputError where it cannot run."""
     document = parse_document(text, str(path))
     scenario = scenario_of(document.data, document, path.parent)
+    scenario = scenario.model_copy(update={"name": make_title(scenario)})
     plan_of(scenario)
     return scenario
 

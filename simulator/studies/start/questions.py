@@ -168,25 +168,31 @@ MESHES: Mapping[str, Mapping[str, Any]] = {
 }
 """Names of meshes, and the schedules that run them; `machine`: a copy of the model in every machine."""
 _SHARDED = {mesh["kind"] for mesh in MESHES.values()}
-_AXIS = re.compile(rf"({'|'.join(AXES)})\s*=?\s*(\d+)")
+_SHARD = "shard"
+"""GPUs that share one copy of the model in a sharded schedule; the others have copies of it."""
+_AXIS = re.compile(rf"({'|'.join([*AXES, _SHARD])})\s*=?\s*(\d+)")
 
 
 def parse_mesh(option: str, text: str, gpus_per_machine: int) -> AskedMesh:
-    """A mesh, with the sizes of its axes: `hsdp`, `megatron tp 8 pp 4`.
+    """A mesh, with the sizes of its axes: `hsdp`, `megatron tp 8 pp 4`, `fsdp shard 16`.
 
     Raises InputError for other words, and for a copy in every machine where machines have one GPU or one copy each.
     """
     word, *_ = text.split() or [""]
     name, rest = word.lower().rstrip(","), text.strip()[len(word) :]
-    axes = {axis: parse_number(option, size, 1024) for axis, size in _AXIS.findall(rest.lower())}
+    sizes = {axis: parse_number(option, size, MAX_WORKERS) for axis, size in _AXIS.findall(rest.lower())}
+    axes = {axis: size for axis, size in sizes.items() if axis != _SHARD}
     meant = kind_of("scheduler", name) or {}
     if not (name in MESHES or meant.get("kind") in _SHARDED) or re.sub(r"[\s,]", "", _AXIS.sub("", rest.lower())):
         what = f"{', '.join(MESHES)}, and sizes of axes, such as 'megatron tp 8 pp 4'"
-        raise InputError(Problem(option, what, format_value(text), suggest_nearest(name, MESHES)))
+        hint = f"axes are {', '.join(AXES)} and {_SHARD}" if name in MESHES else suggest_nearest(name, MESHES)
+        raise InputError(Problem(option, what, format_value(text), hint))
     schedule = dict(MESHES.get(name) or meant)
-    if schedule.get("shard") == "machine":
-        schedule["shard"] = gpus_per_machine // (axes.get("tp", 1) * axes.get("cp", 1))
-        if schedule["shard"] < 2:
+    if _SHARD in sizes:
+        schedule[_SHARD] = sizes[_SHARD]
+    if schedule.get(_SHARD) == "machine":
+        schedule[_SHARD] = gpus_per_machine // (axes.get("tp", 1) * axes.get("cp", 1))
+        if schedule[_SHARD] < 2:
             got = f"{gpus_per_machine} GPUs in a machine, with {axes.get('tp', 1) * axes.get('cp', 1)} for each copy"
             raise InputError(Problem(option, f"several copies in a machine, for {name}", got, "fsdp, or smaller axes"))
     return AskedMesh(schedule, axes)

@@ -217,6 +217,8 @@ def _workload(answers: Answers, derived: float | None) -> Iterator[Line]:
         yield "  # compute_time: 100 ms"
     elif workload.device and workload.compute_time is None:
         yield "  # compute_time: 100 ms", "the step of one of your own GPUs; without it, times of the profile"
+    if workload.origin is not None and len(workload.optimisers) > 1 and workload.origin.architecture.kind != "listed":
+        yield "  optimiser: {kind: adamw, implementation: fused, weight_decay: true}", "assumption: give your own"
     if answers.lora:
         yield f"  lora: {{rank: {answers.lora}}}", "adapters of queries and values; the model is not trained"
     if answers.recompute:
