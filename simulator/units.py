@@ -180,6 +180,15 @@ def count_of(count: float, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
+def show_minutes(minutes: float) -> str:
+    """Minutes that something takes, about.
+
+    >>> show_minutes(1.0), show_minutes(2.25)
+    ('1 minute', '2.2 minutes')
+    """
+    return f"{minutes:.2g} minute{'' if minutes == 1 else 's'}"
+
+
 def join_words(parts: Sequence[str]) -> str:
     """A list as text.
 

@@ -12,7 +12,7 @@ from simulator.reporting.answers.planned import BackwardsPlan, UnknownNeeded
 from simulator.reporting.answers.trained import MethodTime, SettingSteps, TrainingLaw, TrainingQuality
 from simulator.reporting.answers.validated import ValidatedModel, ValidationRow
 from simulator.reporting.wording.blocks import PRINTED, Block, Column, Table, Text, columns, markdown_table, texts
-from simulator.units import show_time
+from simulator.units import show_minutes, show_time
 
 _UNKNOWNS = {"bandwidth": "bandwidth", "inner_steps": "local steps", "density": "density", "nodes": "nodes"}
 
@@ -29,7 +29,7 @@ def plan_blocks(plan: BackwardsPlan) -> Iterator[Block]:
     measurement = plan.measurement
     if measurement is not None:
         yield (
-            f"To narrow these answers, measure {measurement.what} (about {measurement.minutes:g} minutes): "
+            f"To narrow these answers, measure {measurement.what} (about {show_minutes(measurement.minutes)}): "
             f"{100 * measurement.share:.0f} % of the doubt."
         )
         yield Text(f"  {measurement.command}", "command")

@@ -13,7 +13,7 @@ from simulator.prediction.result_parts import BOTH_TIMES, Worth
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.titles import cluster_name, method_name, model_name
 from simulator.studies.variants.names import schedule_name, topology_name
-from simulator.units import count_of, join_words, show_probability, show_quantity, show_time
+from simulator.units import count_of, join_words, show_minutes, show_probability, show_quantity, show_time
 
 _FIRST = ("communication_exposed", "selection", "combine", "idle", "update")
 _TERMS = (*_FIRST, *(term for term in BREAKDOWN if term not in _FIRST))
@@ -204,8 +204,7 @@ def describe_measurement(rows: Sequence[Worth], lines: int = 0) -> str:
     if best.decided < _LIKELY:
         needs = f": {count_of(lines, 'line')} to set" if lines else ""
         return f"No single measurement is likely to decide it; try it{needs}."
-    minutes = f"{best.minutes:.2g} minute{'' if best.minutes == 1 else 's'}"
-    command = f"(`{best.command}`, about {minutes})"
+    command = f"(`{best.command}`, about {show_minutes(best.minutes)})"
     sure = show_probability(best.decided)
     return f"Measure {best.input} on your machines {command}, and it is decided with probability {sure}."
 

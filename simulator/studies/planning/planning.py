@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from simulator.errors import InputError, Problem
 from simulator.prediction.doubts.own_error import MODEL
 from simulator.prediction.doubts.spread import compare_spreads
+from simulator.prediction.doubts.verdict import command_of, measurements_of
 from simulator.prediction.doubts.workload import COMPUTE
 from simulator.prediction.run import Prediction, run, with_responses
 from simulator.records import replace
@@ -47,6 +48,7 @@ from simulator.studies.variants.crossing import (
     search_together,
     without_replay,
 )
+from simulator.units import join_words
 
 
 def plan_backwards(
@@ -288,9 +290,9 @@ def _measurement(prediction: Prediction) -> NarrowingMeasurement | None:
     responses = sorted(prediction.spread.responses, key=lambda item: -max(abs(item.low), abs(item.high)))
     whole = sum(max(abs(item.low), abs(item.high)) ** 2 for item in responses)
     for response in responses:
-        for item in response.doubts:
-            if item.measurement is not None:
-                share = max(abs(response.low), abs(response.high)) ** 2 / whole if whole else 0.0
-                known = item.measurement
-                return NarrowingMeasurement(known.what, known.command, known.minutes, item.width, share)
+        if found := measurements_of(response):
+            share = max(abs(response.low), abs(response.high)) ** 2 / whole if whole else 0.0
+            width = max(item.width for item in response.doubts if item.measurement in found)
+            what, minutes = join_words([item.what for item in found]), math.fsum(item.minutes for item in found)
+            return NarrowingMeasurement(what, command_of(found), minutes, width, share)
     return None

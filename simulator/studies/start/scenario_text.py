@@ -94,11 +94,9 @@ def _sites(answers: Answers) -> Iterator[Line]:
     if answers.machines % answers.sites:
         got = f"{answers.machines} machines on {answers.sites} sites"
         raise InputError(Problem("--sites", "as many machines on every site", got, "--machines counts those of all"))
-    one_way = between.round_trip / 2
-    if one_way < network.latency:
-        got = f"{show_time(one_way)} one way"
-        what = f"a round trip of {show_time(2 * network.latency)} or more, that inside a site"
-        raise InputError(Problem("--between", what, got))
+    if between.round_trip < 2 * network.latency:
+        what = f"a round trip of {show_time(2 * network.latency)} or more, twice the latency inside a site"
+        raise InputError(Problem("--between", what, show_time(between.round_trip)))
     yield "  network:"
     if answers.local_steps and answers.mesh is not None:
         yield from _named_sites(answers, between)
@@ -110,6 +108,7 @@ def _sites(answers: Answers) -> Iterator[Line]:
     yield "    spines: 1"
     rate = f"{show_bandwidth(between.bandwidth)} in and out of each site, {_TCP[1]}"
     yield f"    uplink: {show_bandwidth(_TCP[0] * between.bandwidth)}", rate
+    one_way = between.round_trip / 2
     hop = (one_way - network.latency) / 2
     whole = f"round trip {show_time(between.round_trip)}: one way {show_time(one_way)} = latency + 2 hop_latency"
     yield f"    hop_latency: {exactly(hop, show_time)}", whole

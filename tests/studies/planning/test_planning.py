@@ -102,6 +102,16 @@ def test_the_interval_holds_the_answer():
     assert made["measurement"]["command"].startswith("sparsim ")
 
 
+def test_kernels_that_narrow_the_answers_together_are_measured_by_one_command():
+    few = ("cluster.gpu=gpus/b200", "cluster.network=networks/400gb-b200-nodes")
+    few = (*few, "sparsifier=powersgd", "workload.compute_width=1.01")
+    measurement = plan_backwards(load("hsdp_llama3", few), "scaling efficiency 80 %", ["nodes"])["measurement"]
+    command, _, kernels = measurement["command"].rpartition(" ")
+    assert command == "sparsim record kernels --kernels" and len(kernels.split(",")) == measurement["minutes"] > 1
+    assert kernels.split(",") == measurement["what"].replace(" and ", ", ").split(", ")
+    assert 0 < measurement["share"] <= 1 < measurement["width"]
+
+
 def test_at_the_ends_of_an_interval_the_time_is_met_if_it_is_that_of_its_own_ends():
     scenario = load("quickstart", LOCAL)
     (answer,) = plan_backwards(scenario, "iteration time 1 s", ["bandwidth"])["answers"]
