@@ -71,7 +71,10 @@ def new(
     shape: Shape = "",
     batch: Annotated[Count | None, "Samples per GPU and iteration.  [default: the workload's]"],
     compute_time: Annotated[str | None, "Measured step of one GPU: forward, backward and update, such as '120 ms'."],
-    precision: Annotated[Literal["fp32", "bf16", "fp16"] | None, "Format of the gradients."],
+    precision: Annotated[
+        Literal["fp32", "bf16", "fp16", "fp8"] | None,
+        "Format of the gradients; fp8: of the products of a described model.",
+    ],
     lora: Annotated[Count | None, "Rank of the adapters that alone are trained (LoRA), of a transformer."],
     mesh: Annotated[
         str | None,

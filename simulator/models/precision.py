@@ -106,6 +106,8 @@ class Precision(Spec):
 
 
 def _spelled_out(value: Any) -> Any:
+    if value == "fp8":
+        raise expected("a format of gradients: fp32, bf16 or fp16", value, "products in it are `arithmetic: fp8`")
     if isinstance(value, str):
         return {"gradients": value}
     if not isinstance(value, Mapping | Precision):

@@ -169,6 +169,7 @@ def test_every_framework_gives_a_scenario_that_runs(folder, framework, method):
         ({"method": "{kind: topk, densty: 1}"}, (), "--method: densty"),
         ({"method": ""}, (), "--method: expected a method, such as topk 1 %"),
         ({"gpu": "h100", "model": "llama3-8b"}, ("--mesh", "fsdp"), "scenario 'Llama-3 8B, topk 0.01, 4 GPUs"),
+        ({}, ("--precision", "fp8"), "--precision: expected a described model, for products in fp8, got workloads/"),
         ({"method": "diloco"}, (), "got 'diloco': give --local-steps, and here what is exchanged after them"),
         ({"method": "hsdp"}, (), "got 'hsdp': give --mesh hsdp, and here what is exchanged, such as dense"),
         ({"model": "llama3-9b"}, (), "got 'llama3-9b': did you mean 'llama3-8b'?; or give a model's config.json"),
@@ -297,6 +298,15 @@ def test_recomputing_is_said_to_be_enough_where_the_scenario_that_is_written_fit
     assert said[1] == {True: "fits", None: "may fit"}[answered("run", "mine.yaml")["memory"]["fits"]]
     assumed = re.search("optimiser: {kind: adamw, .*}  # assumption", (folder / "mine.yaml").read_text())
     assert bool(assumed) == (model == "config.json") and load("mine.yaml").workload.optimiser.kind == "adamw"
+
+
+def test_products_in_fp8_have_gradients_in_bf16():
+    write("--mesh", "fsdp", "--precision", "fp8", method="dense", goal="time", **SHARED)
+    workload = load("mine.yaml").workload
+    assert (workload.origin.architecture.arithmetic, workload.precision.gradients) == ("fp8", "bf16")
+    said = refused("run", "mine.yaml", "--set", "workload.precision=fp8")
+    assert "workload.precision: expected a format of gradients: fp32, bf16 or fp16, got fp8" in said
+    assert "products in it are `arithmetic: fp8`" in said
 
 
 def test_a_training_that_does_not_fit_says_so_and_what_would(folder):

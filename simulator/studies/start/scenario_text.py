@@ -216,13 +216,24 @@ def _workload(answers: Answers, derived: float | None) -> Iterator[Line]:
         yield "  # compute_time: 100 ms"
     elif workload.device and workload.compute_time is None:
         yield "  # compute_time: 100 ms", "the step of one of your own GPUs; without it, times of the profile"
+    yield from _training(answers)
+
+
+def _training(answers: Answers) -> Iterator[Line]:
+    """Keys of the workload that say how it is trained."""
+    workload = answers.model.read
     if workload.origin is not None and len(workload.optimisers) > 1 and workload.origin.architecture.kind != "listed":
         yield "  optimiser: {kind: adamw, implementation: fused, weight_decay: true}", "assumption: give your own"
     if answers.lora:
         yield f"  lora: {{rank: {answers.lora}}}", "adapters of queries and values; the model is not trained"
     if answers.recompute:
         yield "  recompute: full", "activations are computed again: all of them do not fit into memory"
-    if answers.precision and answers.precision != "fp32":
+    if answers.precision == "fp8":
+        if workload.origin is None:
+            raise InputError(Problem("--precision", "a described model, for products in fp8", answers.model.name))
+        yield "  arithmetic: fp8", "products of the blocks; gradients are in bf16"
+        yield "  precision: bf16"
+    elif answers.precision and answers.precision != "fp32":
         yield f"  precision: {answers.precision}", "format of gradients and of what travels"
         if workload.device:
             yield f"  # Times stay those of the profile, which are of {workload.measured_precision}: give compute_time."
