@@ -100,13 +100,10 @@ def new(
         sparsim new hsdp.yaml --model llama3-8b --gpu h100 --machines 8 --gpus-per-machine 8 --network '100 Gbit/s' \
 --mesh hsdp --method 'topk 1 %' --goal pays
     """
-    from simulator.studies.start.draft import draft_files, write_files
+    from simulator.studies.start.draft import draft_files
     from simulator.studies.start.questions import QUESTIONS
 
-    if path.exists() and not force:
-        raise InputError(Problem(str(path), "a new file", "one that exists", "give another name, or --force"))
-    if path.suffix not in (".yaml", ".yml"):
-        raise InputError(Problem("FILE.yaml", "a name that ends with .yaml", f"'{path}'"))
+    _refuse_name(path, force)
     options = click.get_current_context().params
     if mesh is not None and framework is None:
         options["framework"] = "pytorch-fsdp"
@@ -122,7 +119,20 @@ def new(
         text = options[question.key]
         read = _ask(question, number, given, options) if text is None else _read(question, text, given, options)
         given[question.key] = read
-    draft = draft_files(_answers(given, options), path)
+    _write(draft_files(_answers(given, options), path), force)
+
+
+def _refuse_name(path: Path, force: bool) -> None:
+    if path.exists() and not force:
+        raise InputError(Problem(str(path), "a new file", "one that exists", "give another name, or --force"))
+    if path.suffix not in (".yaml", ".yml"):
+        raise InputError(Problem("FILE.yaml", "a name that ends with .yaml", f"'{path}'"))
+
+
+def _write(draft: Any, force: bool) -> None:
+    """Write the files of a draft, and print what to know and what to type next."""
+    from simulator.studies.start.draft import write_files
+
     write_files(draft, force)
     click.echo(f"written: {', '.join(map(str, draft.files))}")
     for note in draft.notes:
@@ -163,21 +173,48 @@ def new_from(
     file: Path,
     *,
     gpus: Annotated[Count | None, "GPUs of the job, where the file leaves them to its launcher."],
+    out: Annotated[Path | None, click.Path(path_type=Path), "YAML file to write, a whole scenario."],
+    gpu: Annotated[GpuName | None, "Its GPU."],
+    network: Annotated[str | None, FileName("network", "networks"), "Its network: a name, a file, or a rate."],
+    gpus_per_machine: Annotated[Count, "GPUs of each machine, where FILE does not say."] = 8,
+    model: Annotated[ModelName | None, "Its model, where FILE has no sizes of one."],
+    force: Annotated[bool, "Overwrite a file that exists."],
 ) -> None:
     """Read the configuration of another program.
 
     Prints what it says of a scenario: blocks workload, parallelism, scheduler and so on, to put into one, with the key
-    that each line comes from; comments name what was not read. FILE is a configuration of DeepSpeed (JSON), Megatron-LM
-    (a script with its options), torchtitan (TOML, or Python: FILE.py:FUNCTION), Accelerate or MaxText (YAML), or a
-    script in Python that calls DiLoCo or LocalSGD of torchft. It is recognised by what stands in it, and never run.
+    that each line comes from; comments name what was not read. With --out a whole scenario is written, after a
+    test that it runs.
+
+    FILE is a configuration of DeepSpeed (JSON), Megatron-LM (a script with its options), torchtitan (TOML, or Python:
+    FILE.py:FUNCTION), Accelerate or MaxText (YAML), or a script in Python that calls DiLoCo or LocalSGD of torchft. It
+    is recognised by what stands in it, and never run.
 
     Examples:
         sparsim new from diloco_180m.toml
         sparsim new from ds_config.json --gpus 64
+        sparsim new from ds_config.json --out zero.yaml --gpus 64 --model llama3-8b --gpu h100 --network '100 Gbit/s'
     """
     from simulator.studies.start.training_files import read_blocks
 
-    click.echo(read_blocks(file, gpus).text(), nl=False)
+    blocks = read_blocks(file, gpus)
+    if out is None:
+        click.echo(blocks.text(), nl=False)
+        return
+    from simulator.studies.start.answers import Machines
+    from simulator.studies.start.draft import draft_from
+    from simulator.studies.start.questions import parse_network, read_named
+
+    _refuse_name(out, force)
+    if gpu is None or network is None:
+        options = {"--gpu": gpu, "--network": network}
+        missing = [
+            Problem(option, "this option, with --out", "nothing") for option in options if options[option] is None
+        ]
+        raise InputError(missing)
+    named = read_named("--model", "workloads")(model, {}) if model else None
+    machines = Machines(read_named("--gpu", "gpus")(gpu, {}), gpus_per_machine, parse_network("--network", network))
+    _write(draft_from(blocks, out, machines, gpus, named), force)
 
 
 def _answers(given: Mapping[str, Any], options: Mapping[str, Any]) -> Any:

@@ -134,7 +134,7 @@ def test_names_keys_and_values_are_completed(tmp_path, monkeypatch):
     assert "cluster.gpu=gpus/v100" in complete("compare", "a", "b", "--set-b", "cluster.gpu=gpus/v")
     assert complete("--completion", "z") == ["zsh"] and complete("list", "work") == ["workload", "workloads"]
     assert complete("list", "kernels", "v100-p") == ["v100-pytorch2"] and complete("new", "m") == ["method"]
-    assert complete("new", "from", "--g") == ["--gpus"]
+    assert complete("new", "from", "--g") == ["--gpus", "--gpu", "--gpus-per-machine"]
     assert {"cluster.", "cluster=", "seed="} <= set(keys_below("")) and keys_below("no.such.key") == []
     entry = complete("run", "quickstart", "--set", "workload.layers.0.")
     assert {"workload.layers.0.numel=", "workload.layers.0.backward="} <= set(entry)

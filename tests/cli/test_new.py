@@ -300,6 +300,22 @@ def test_recomputing_is_said_to_be_enough_where_the_scenario_that_is_written_fit
     assert bool(assumed) == (model == "config.json") and load("mine.yaml").workload.optimiser.kind == "adamw"
 
 
+def test_a_configuration_of_another_program_is_a_whole_scenario_on_the_gpus_that_are_given(folder):
+    (folder / "ds.json").write_text('{"zero_optimization": {"stage": 3}, "train_micro_batch_size_per_gpu": 1}')
+    asked = ("new", "from", "ds.json", "--out", "mine.yaml", "--gpu", "h100")
+    assert "--network: expected this option, with --out, got nothing" in refused(*asked)
+    asked = (*asked, "--network", "8 x 400 Gbit/s")
+    assert "--model: expected the model, which this configuration of DeepSpeed leaves out" in refused(*asked)
+    asked = (*asked, "--model", "llama2-7b")
+    said = refused(*asked, "--gpus", "12")
+    assert "--gpus: expected the GPUs of the job, a multiple of the 8 of a machine, got 12" in said
+    output = printed(*asked, "--gpus", "64")
+    assert "written: mine.yaml" in output and commands(output)[0] == "sparsim run mine.yaml"
+    assert "mine.yaml: expected a new file, got one that exists" in refused(*asked, "--gpus", "64")
+    made = load("mine.yaml")
+    assert (made.cluster.workers, made.scheduler.kind, made.workload.name) == (64, "fsdp", "Llama-2 7B")
+
+
 def test_products_in_fp8_have_gradients_in_bf16():
     write("--mesh", "fsdp", "--precision", "fp8", method="dense", goal="time", **SHARED)
     workload = load("mine.yaml").workload

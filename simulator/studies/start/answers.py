@@ -67,7 +67,15 @@ class AskedMesh(Record):
         return {key: {"stages": size} if key == "pipeline" else size for key, size in sizes.items()}
 
 
-class Answers(Record):
+class Machines(Record):
+    """The GPUs of a machine, and what joins machines."""
+
+    gpu: NamedPart[Gpu]
+    gpus_per_machine: int
+    network: NetworkAnswer
+
+
+class Answers(Machines):
     """What a person trains, on what, and what they want to know.
 
     `methods`: sparsifiers as mappings, as a scenario writes them; the first one is that of the scenario.
@@ -77,10 +85,7 @@ class Answers(Record):
     """
 
     model: NamedPart[Workload]
-    gpu: NamedPart[Gpu]
     machines: int
-    gpus_per_machine: int
-    network: NetworkAnswer
     framework: NamedPart[Runtime]
     methods: tuple[Mapping[str, Any], ...]
     goal: str

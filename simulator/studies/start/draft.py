@@ -10,7 +10,9 @@ from simulator.architectures.describing import recompute_fully
 from simulator.errors import InputError, Problem
 from simulator.files import write_text
 from simulator.hardware.widths import measured_elsewhere, same_device
-from simulator.loading.documents import parse_document
+from simulator.loading.documents import parse_document, read_document
+from simulator.loading.finding import named_file
+from simulator.models.layers import Workload
 from simulator.prediction.memory import memory_of, refuse_what_does_not_fit
 from simulator.prediction.run import plan_of, run
 from simulator.records import Record, replace
@@ -18,8 +20,18 @@ from simulator.scenario.named_parts import shipped_gpus
 from simulator.scenario.reading import scenario_of
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.titles import make_title
-from simulator.studies.start.answers import Answers
-from simulator.studies.start.scenario_text import Line, exactly, flow, join_lines, scenario_text, speed_ratio
+from simulator.schedulers.sharded import Sharded
+from simulator.studies.start.answers import Answers, Machines, NamedPart
+from simulator.studies.start.scenario_text import (
+    Line,
+    exactly,
+    flow,
+    join_lines,
+    network_lines,
+    scenario_text,
+    speed_ratio,
+)
+from simulator.studies.start.training_files import Blocks
 from simulator.units import count_of, show_bandwidth
 
 
@@ -71,6 +83,60 @@ def _find_memory_problems(scenario: Scenario) -> tuple[tuple[str, ...], bool]:
     return (), memory.fits is True
 
 
+def draft_from(
+    blocks: Blocks, path: Path, machines: Machines, gpus: int | None, model: NamedPart[Workload] | None
+) -> Draft:
+    """The scenario at `path`, of what the configuration of another program states and of what it leaves to others.
+
+    `gpus`, of the job, and `model` count where it states none. Raises InputError where there is none then, or where
+    the scenario cannot run.
+    """
+    lines = {"workload.name": (path.stem, "name of this file"), **blocks.lines}
+    if "workload.model" not in lines:
+        if model is None:
+            what = f"the model, which this configuration of {blocks.program} leaves out"
+            raise InputError(Problem("--model", what, "nothing"))
+        lines = {"workload.trace": (model.name, "--model"), **blocks.lines}
+    if not {"cluster.nodes", "cluster.gpus_per_node"} <= lines.keys():
+        each = machines.gpus_per_machine
+        if gpus is None or gpus % each:
+            got = "nothing" if gpus is None else str(gpus)
+            raise InputError(Problem("--gpus", f"the GPUs of the job, a multiple of the {each} of a machine", got))
+        lines |= {"cluster.nodes": (gpus // each, "--gpus"), "cluster.gpus_per_node": (each, "--gpus-per-machine")}
+    given, scheduler = blocks.parts, blocks.parts.get("scheduler")
+    machines = replace(machines, gpus_per_machine=lines["cluster.gpus_per_node"][0])
+    sharded = isinstance(getattr(scheduler, "inside", None) or scheduler, Sharded)
+    runtime, why = f"runtimes/pytorch-{'fsdp' if sharded else 'ddp'}", "assumption"
+    if blocks.compiled:
+        costs = read_document(named_file(runtime, "configs")).data
+        why = f"{runtime}, with fused kernels"
+        runtime = flow({key: value for key, value in costs.items() if key != "source"} | _COMPILED)
+    blocks = replace(blocks, lines=lines)
+    written = [
+        *blocks.comments(),
+        *blocks.yaml_lines("workload", "cluster"),
+        (f"  gpu: {machines.gpu.name}", machines.gpu.read.name),
+        *network_lines(machines),
+        (f"  runtime: {runtime}", why),
+        "topology: nccl",
+        *blocks.yaml_lines("parallelism", "scheduler", "sparsifier"),
+        *([] if scheduler else ["scheduler: bucketed"]),
+        *(["versus: best_dense"] if "sparsifier" in given else ["sparsifier: dense"]),
+    ]
+    text = join_lines(written)
+    notes, _ = _find_memory_problems(_check(text, path))
+    ignored = " --ignore-memory" * bool(notes)
+    commands = {f"sparsim {command} {shlex.quote(str(path))}{ignored}": what for command, what in _NEXT.items()}
+    return Draft({path: text}, commands, notes)
+
+
+_COMPILED = {"element_wise": "compiled"}
+_NEXT = {
+    "run": "how long an iteration takes, and where the time goes",
+    "advise": "the fastest method, and where dense begins to win",
+    "explain": "every term with its formula, and what would change it",
+}
+"""Commands, and what each answers."""
 _REFUSING = ("run", "sweep", "explain", "advise")
 """Commands that refuse a training that does not fit into memory."""
 
@@ -123,8 +189,8 @@ def _commands(answers: Answers, path: Path) -> Iterator[tuple[str, str]]:
         kind = "scaling_efficiency" if answers.goal == "workers" else f"lines --set over={over}"
         yield f"sparsim report {out} --figure {kind} -o {shlex.quote(path.stem)}.png", "draw them"
         yield f"sparsim report {out} -o {shlex.quote(path.stem)}.html", "look at them in a browser"
-    first = "how long an iteration takes, and where the time goes" if dense else "whether it pays, and why"
-    advise = (f"sparsim advise {file}", "the fastest method, and where dense begins to win")
+    first = _NEXT["run"] if dense else "whether it pays, and why"
+    advise = (f"sparsim advise {file}", _NEXT["advise"])
     if answers.goal in ("method", "bandwidth"):
         yield advise
     yield f"sparsim run {file}", first
@@ -133,7 +199,7 @@ def _commands(answers: Answers, path: Path) -> Iterator[tuple[str, str]]:
             yield f"sparsim run {file} --set sparsifier={shlex.quote(flow(dict(item)))}", "the same for this method"
     if answers.goal not in ("method", "bandwidth"):
         yield advise
-    yield f"sparsim explain {file}", "every term with its formula, and what would change it"
+    yield f"sparsim explain {file}", _NEXT["explain"]
 
 
 def _sweep_path(answers: Answers, path: Path) -> Path:

@@ -13,7 +13,7 @@ from simulator.hardware.gpu import Gpu
 from simulator.hardware.runtime import FRAMEWORKS
 from simulator.hardware.widths import OTHER_GPU_SCALED, measured_elsewhere, same_device
 from simulator.records import replace
-from simulator.studies.start.answers import GOALS, Answers, BetweenSites
+from simulator.studies.start.answers import GOALS, Answers, BetweenSites, Machines
 from simulator.studies.start.questions import is_rdma
 from simulator.units import count_of, parse, show_bandwidth, show_time
 
@@ -66,28 +66,29 @@ _RDMA = (0.96, "of which NICs carry 96 % (networks/100gb-ib)")
 _NAMES = {True: ", RDMA", False: ", TCP"}
 
 
-def network_lines(answers: Answers) -> Iterator[Line]:
-    """The key `network` of a cluster. Raises InputError where machines cannot be spread evenly over sites."""
-    network = answers.network
-    if answers.sites > 1:
-        yield from _sites(answers)
-    elif network.name:
+def network_lines(machines: Machines) -> Iterator[Line]:
+    """The key `network` of a cluster within one site."""
+    network = machines.network
+    if network.name:
         yield f"  network: {network.name}", network.read.name if network.read else ""
         fitted = network.read.fitted_for if network.read else None
-        if fitted is not None and fitted.gpus_per_node == 1 < answers.gpus_per_machine:
+        if fitted is not None and fitted.gpus_per_node == 1 < machines.gpus_per_machine:
             yield "  # This network was measured with one GPU per machine. State the links inside your machines:"
-            yield f"  #   --set cluster.network.intra_node='{_inside(answers)[0]}'"
+            yield f"  #   --set cluster.network.intra_node='{_inside(machines)[0]}'"
             yield "  # and, if every GPU has a NIC of its own:"
-            yield f"  #   --set cluster.network.nics_per_node={answers.gpus_per_machine}"
+            yield f"  #   --set cluster.network.nics_per_node={machines.gpus_per_machine}"
     else:
         yield "  network:"
         yield "    kind: single_switch", "every machine on one switch that never blocks"
         yield f"    name: {show_bandwidth(network.bandwidth)}{_NAMES[is_rdma(network)]}"
-        yield from _ends(answers)
+        yield from _ends(machines)
 
 
 def _sites(answers: Answers) -> Iterator[Line]:
-    """Sites as leaves that are joined by one spine: the way between two of them is latency + 2 hop_latency."""
+    """Sites as leaves that are joined by one spine: the way between two of them is latency + 2 hop_latency.
+
+    Raises InputError where machines cannot be spread evenly over sites.
+    """
     network, between = answers.network, answers.between
     if between is None:
         raise InputError(Problem("--between", "the way between sites, such as '200 Mbit/s, 40 ms'", "nothing"))
@@ -130,8 +131,8 @@ def _named_sites(answers: Answers, between: BetweenSites) -> Iterator[Line]:
     yield from _ends(answers)
 
 
-def _ends(answers: Answers) -> Iterator[Line]:
-    network = answers.network
+def _ends(machines: Machines) -> Iterator[Line]:
+    network = machines.network
     known = network.read is not None
     if known:
         yield f"    bandwidth: {exactly(network.bandwidth, show_bandwidth)}", "per NIC and direction"
@@ -147,13 +148,13 @@ def _ends(answers: Answers) -> Iterator[Line]:
         yield f"    transport: {kind}", f"{what}; assumption, `rdma`, `tcp`, `mpi` or `gloo`"
     if network.nics > 1:
         yield f"    nics_per_node: {network.nics}", "NICs of a machine; its GPUs take them in turn"
-    if answers.gpus_per_machine > 1:
-        links, why = _inside(answers)
+    if machines.gpus_per_machine > 1:
+        links, why = _inside(machines)
         yield f"    intra_node: {links}", f"assumption: {why}"
 
 
-def _inside(answers: Answers) -> tuple[str, str]:
-    device = answers.gpu.read.device.lower()
+def _inside(machines: Machines) -> tuple[str, str]:
+    device = machines.gpu.read.device.lower()
     found = ((links, why) for models, links, why in _INSIDE if any(model in device for model in models))
     return next(found, _PCIE)
 
@@ -246,7 +247,7 @@ def _cluster(answers: Answers) -> Iterator[Line]:
     yield f"  gpus_per_node: {answers.gpus_per_machine}", f"{count_of(answers.workers, 'GPU')} in all"
     yield f"  gpu: {answers.gpu.name}", answers.gpu.read.name
     yield from _slow(answers)
-    yield from network_lines(answers)
+    yield from _sites(answers) if answers.sites > 1 else network_lines(answers)
     yield f"  runtime: {answers.framework.name}", answers.framework.read.name
 
 

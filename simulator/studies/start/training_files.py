@@ -51,21 +51,31 @@ class Blocks(Record):
 
     `program`: whose configuration it is. `lines`: keys of the scenario with their values, and what of the file each
     comes from. `parts`: the blocks that are complete, as a scenario has them. `notes`: what a reader has to know.
+    `compiled`: why kernels are fused, where they are.
     """
 
     program: str
     lines: Mapping[str, tuple[Value, str]]
     parts: Mapping[str, object]
     notes: tuple[str, ...]
+    compiled: str = ""
 
     def text(self) -> str:
         """A piece of YAML for a scenario, with a comment for each key."""
-        tree = _nest(self.lines)
-        said = "\n".join([f"From a configuration of {self.program}.", *self.notes])
+        fused = [f"{self.compiled}: state element_wise: compiled in cluster.runtime."] if self.compiled else []
+        return join_lines([*self.comments(*fused), *self.yaml_lines(*_BLOCKS)])
+
+    def comments(self, *more: str) -> Iterator[Line]:
+        """What a reader has to know, above all else."""
+        said = "\n".join([f"From a configuration of {self.program}.", *self.notes, *more])
         plain = "".join(c if c.isprintable() or c == "\n" else "?" for c in said)
-        lines = [line for note in plain.split("\n") for line in textwrap.wrap(note, _WIDTH, subsequent_indent="  ")]
-        blocks = {block: tree[block] for block in _BLOCKS if block in tree}
-        return join_lines([*(f"# {line}" for line in lines), *_yaml_lines(blocks)])
+        for note in plain.split("\n"):
+            yield from (f"# {line}" for line in textwrap.wrap(note, _WIDTH, subsequent_indent="  "))
+
+    def yaml_lines(self, *blocks: str) -> Iterator[Line]:
+        """Those of these blocks that are stated, with a comment for each key."""
+        tree = _nest(self.lines)
+        yield from _yaml_lines({block: tree[block] for block in blocks if block in tree})
 
 
 def _nest(lines: Mapping[str, Leaf]) -> Tree:
@@ -116,7 +126,7 @@ def read_blocks(path: Path, gpus: int | None = None) -> Blocks:
         steps, asked = scheduler.period.steps, scheduler.inner_steps
         differs = "" if steps == asked else f", not in {asked} as the file states"
         notes.insert(0, f"Every tensor is exchanged once in {steps} inner steps{differs}.")
-    return Blocks(program.name, stated.lines, parts, tuple(notes))
+    return Blocks(program.name, stated.lines, parts, tuple(notes), stated.compiled)
 
 
 def _recognise(path: Path, name: str) -> tuple[Document, Format]:

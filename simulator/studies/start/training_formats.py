@@ -134,7 +134,7 @@ def _of_megatron(stated: Stated) -> None:
     micro, total = stated.find("micro_batch_size", int), stated.find("global_batch_size", int)
     passes = stated.find("num_micro_batches", int)
     stated.write_batch(micro, passes, total, copies, "micro_batch_size, global_batch_size")
-    stated.notes.append("Kernels of Megatron-LM are fused: state element_wise: compiled in cluster.runtime.")
+    stated.compiled = "Kernels of Megatron-LM are fused"
     if isinstance(branches := stated.keys.pop("branches", None), list):
         stated.notes.append(f"Taken as given, although they stand in branches of the script: {', '.join(branches)}.")
 

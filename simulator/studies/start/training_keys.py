@@ -38,7 +38,8 @@ class Stated:
     """The keys of a file by their full names. Whoever asks for one has read it; `finish` names those that are left.
 
     `lines`: keys of the scenario with their values, and what of the file they come from. `gpus`: how many GPUs the job
-    has, where that is known. `unknown`: keys whose values are only known when the job starts.
+    has, where that is known. `unknown`: keys whose values are only known when the job starts. `compiled`: why kernels
+    are fused, where they are.
     """
 
     def __init__(self, document: Document, gpus: int | None, *, short: bool) -> None:
@@ -46,6 +47,7 @@ class Stated:
         self.keys = dict(flatten(document.data, short=short))
         self.lines: dict[str, tuple[Value, str]] = {}
         self.notes: list[str] = []
+        self.compiled = ""
         self.unknown: dict[str, str] = {}
         self._read: set[str] = set()
         self._names: dict[str, str] = {}

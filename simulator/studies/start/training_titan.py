@@ -104,7 +104,7 @@ def _write_model(stated: Stated) -> None:
         stated.write("workload.recompute", stated.word(f"{_AC}mode", "selective", kept))
         stated.read(f"{_AC}selective_ac_option")
     if stated.get("compile.enable", stated.get(f"{_T}compile", False)):
-        stated.notes.append("The model is compiled: state element_wise: compiled in cluster.runtime.")
+        stated.compiled = "The model is compiled"
 
 
 def _write_fault_tolerance(stated: Stated) -> bool:

@@ -3,14 +3,20 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 import yaml
 
 from simulator.errors import InputError
 from simulator.prediction.run import run
+from simulator.scenario.named_parts import read_gpu, read_workload
+from simulator.scenario.reading import load
 from simulator.scenario.scenario import Scenario
 from simulator.schedulers.streaming_diloco import StreamingDiLoCo
+from simulator.studies.start.answers import Machines, NamedPart
+from simulator.studies.start.draft import draft_from
+from simulator.studies.start.questions import parse_network
 from simulator.studies.start.training_files import read_blocks
 
 ZERO = {"zero_optimization": {"stage": 2}, "train_micro_batch_size_per_gpu": 2, "bf16": {"enabled": True}}
@@ -150,6 +156,14 @@ def test_what_is_printed_runs_in_a_scenario(read, text, gpus):
     assert run(Scenario.model_validate(asked), intervals=False).result.iteration_time > 0
     stated = {key: value for key, value in values(blocks).items() if key.startswith("scheduler.")}
     assert stated.items() <= {f"scheduler.{key}": each for key, each in asked["scheduler"].items()}.items()
+    gpu, model = NamedPart("gpus/h200", read_gpu("gpus/h200")), NamedPart("gpt2", read_workload("gpt2"))
+    machines = Machines(gpu, 8, parse_network("--network", "8 x 400 Gbit/s"))
+    whole = yaml.safe_load(draft_from(blocks, Path("mine.yaml"), machines, gpus or 16, model).files[Path("mine.yaml")])
+    assert {key: whole[key] for key in blocks.parts} == {key: asked[key] for key in blocks.parts}
+    assert whole["workload"].items() >= yaml.safe_load(blocks.text()).get("workload", {}).items()
+    made = load(whole)
+    assert made.cluster.workers == 16 and made.cluster.gpu == gpu.read and made.cluster.network.nics_per_node == 8
+    assert (made.cluster.runtime.element_wise == "compiled") == ("element_wise: compiled" in blocks.text())
 
 
 CASES = {
