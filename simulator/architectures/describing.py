@@ -69,7 +69,7 @@ def _with_config(value: Mapping[str, Any], near: Path | None) -> Mapping[str, An
         found = read_config(name, near)
     except InputError as error:
         raise PydanticCustomError("input_error", "{text}", {"text": str(error), "problems": error.problems}) from None
-    called = Path(name).name if Path(name).name != CONFIG_FILE else Path(name).parent.name or found.kind
+    called = Path(name).stem if Path(name).name != CONFIG_FILE else Path(name).parent.name or found.kind
     beside = {key: item for key, item in value.items() if key != "config"}
     notes = "; ".join(text for key, text in found.notes.items() if key not in beside)
     source = {"source": f"sizes of {name}" + (f": {notes}" if notes else "")}

@@ -87,7 +87,7 @@ def test_a_model_is_named_by_its_config_json_as_any_workload_is(tmp_path, name):
     plain, more = workload(name), workload(f"{{trace: {name}, batch_size: 4, sequence: 16}}")
     assert (plain.batch_size, plain.origin.architecture.sequence, plain.precision.gradients) == (1, 32, "bf16")
     assert plain.numel == 2 * (64 * 64 * 2 + 64 * 32 * 2 + 3 * 64 * 96 + 2 * 64) + 2 * 100 * 64 + 64
-    assert plain.name == {"config.json": "llama", "other.json": "other.json"}.get(name, "tiny")
+    assert plain.name == {"config.json": "llama", "other.json": "other"}.get(name, "tiny")
     assert (more.batch_size, more.origin.architecture.sequence, more.numel) == (4, 16, plain.numel)
     changed = workload(name, "workload.batch_size=4", "workload.sequence=16")
     assert changed.model_copy(update={"source": ""}) == more.model_copy(update={"source": ""})
