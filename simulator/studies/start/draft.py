@@ -104,6 +104,7 @@ def draft_from(
             raise InputError(Problem("--gpus", f"the GPUs of the job, a multiple of the {each} of a machine", got))
         lines |= {"cluster.nodes": (gpus // each, "--gpus"), "cluster.gpus_per_node": (each, "--gpus-per-machine")}
     given, scheduler = blocks.parts, blocks.parts.get("scheduler")
+    compressed = "sparsifier" in given or any(getattr(scheduler, wire, None) for wire in ("gather_wire", "reduce_wire"))
     machines = replace(machines, gpus_per_machine=lines["cluster.gpus_per_node"][0])
     sharded = isinstance(getattr(scheduler, "inside", None) or scheduler, Sharded)
     runtime, why = f"runtimes/pytorch-{'fsdp' if sharded else 'ddp'}", "assumption"
@@ -121,7 +122,8 @@ def draft_from(
         "topology: nccl",
         *blocks.yaml_lines("parallelism", "scheduler", "sparsifier"),
         *([] if scheduler else ["scheduler: bucketed"]),
-        *(["versus: best_dense"] if "sparsifier" in given else ["sparsifier: dense"]),
+        *([] if "sparsifier" in given else ["sparsifier: dense"]),
+        *(["versus: best_dense"] if compressed else []),
     ]
     text = join_lines(written)
     notes, _ = _find_memory_problems(_check(text, path))
