@@ -302,6 +302,7 @@ def test_recomputing_is_said_to_be_enough_where_the_scenario_that_is_written_fit
 
 def test_a_configuration_of_another_program_is_a_whole_scenario_on_the_gpus_that_are_given(folder):
     (folder / "ds.json").write_text('{"zero_optimization": {"stage": 3}, "train_micro_batch_size_per_gpu": 1}')
+    assert "--out: expected the file of the scenario" in refused("new", "from", "ds.json", "--gpu", "h100")
     asked = ("new", "from", "ds.json", "--out", "mine.yaml", "--gpu", "h100")
     assert "--network: expected this option, with --out, got nothing" in refused(*asked)
     asked = (*asked, "--network", "8 x 400 Gbit/s")
