@@ -200,9 +200,8 @@ def new_from(
     blocks = read_blocks(file, gpus)
     if out is None:
         if gpu or network or model:
-            raise InputError(
-                Problem("--out", "the file of the scenario that --gpu, --network and --model are of", "nothing")
-            )
+            what = "the file of the scenario, for --gpu, --network and --model"
+            raise InputError(Problem("--out", what, "nothing"))
         click.echo(blocks.text(), nl=False)
         return
     from simulator.studies.start.answers import Machines
