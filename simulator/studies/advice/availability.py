@@ -175,12 +175,16 @@ def availability_of(scenario: Scenario, own_topology: str = "") -> Availability:
 def lines_of_setting(name: str, scenario: Scenario) -> tuple[str, ...]:
     """The lines of a setting in the scenario's framework, or where none is named in one with its scheduler; else none.
 
-    `name`: one of `settings` in the table, or `travels` for the format in which the scenario's gradients travel.
+    Schedules of sharded models belong to frameworks, whatever the runtime's costs were measured in. `name`: one of
+    `settings` in the table, or `travels` for the format in which the scenario's gradients travel.
     """
     travels = _table().travels.get(scenario.workload.precision.sent_as, ())
+    listed = travels if name == "travels" else _table().settings.get(name, ())
     schedules = {item.framework for item in entries_of(scenario.scheduler) or ()}
-    rows = travels if name == "travels" else _table().settings.get(name, ())
-    entry = _entry_for(scenario, sorted(rows, key=lambda item: item.framework not in schedules))
+    if isinstance(scenario.scheduler, Sharded) and scenario.cluster.runtime.framework not in schedules:
+        entry = next((item for item in listed if item.framework in schedules), None)
+    else:
+        entry = _entry_for(scenario, sorted(listed, key=lambda item: item.framework not in schedules))
     return () if entry is None else entry.lines
 
 

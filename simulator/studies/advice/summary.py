@@ -60,6 +60,8 @@ def describe(ranking: Ranking, advice: Recommendation, of_all: Recommended | Non
     if rival is not None and advice.verdict == "undecided":
         low, high = rival.ratio.interval()
         reason = "risks less" if rival.risks_less == advice.compresses else "is expected to be faster"
+        if not advice.compresses and rival.risks_less and rival.ratio.log > 0:
+            reason = f"is expected to be slower by no more than {100 * SAME:.0f} %"
         details.insert(
             0,
             f"{'Compressing' if advice.compresses else 'Staying dense'} {reason}: {rival.ranked.row.method} may take "

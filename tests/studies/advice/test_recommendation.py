@@ -125,6 +125,16 @@ def test_what_is_expected_to_be_slower_is_not_used_though_it_may_lose_less():
     assert made.details[0].startswith("Staying dense is expected to be faster: topk may take up to")
 
 
+@pytest.mark.parametrize(("time", "choice"), [(0.995, "dense"), (0.985, "topk")])
+def test_until_it_is_measured_a_hundredth_is_not_worth_compressing_for(time, choice):
+    made = recommend(ranked("topk", time, response("topk", 0.1)))
+    assert (made.verdict, made.recommended) == ("undecided", {"sparsifier": choice})
+    says = (
+        "Staying dense is expected to be slower by no more than 1 %" if choice == "dense" else "Compressing risks less"
+    )
+    assert made.details[0].startswith(f"{says}: topk may take up to")
+
+
 def test_a_doubt_that_nothing_measures_is_said_to_be_one():
     item = Doubt("model", "communication of topk", "transferred", 1.5, more=0.4)
     made = recommend(ranked("topk", 0.9, Response(item.key, (item,), -0.4, 0.4)))

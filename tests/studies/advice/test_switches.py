@@ -85,3 +85,9 @@ def test_collectives_of_the_tensor_axis_are_told_to_run_beside_products():
     assert not advise(load(spec.resolved(), options), grid=grid, processes=1).switches
     fsdp = load("megatron_llama3_70b", ("sparsifier=dense", "scheduler=fsdp"))
     assert "enable_async_tensor_parallel" in lines_of_setting("tensor_overlap", fsdp)[0]
+    # A schedule of Megatron-Core stays one, whatever the costs of the software were measured in.
+    costs = load(
+        "megatron_llama3_70b", ("sparsifier=dense", "scheduler=megatron", "cluster.runtime=runtimes/pytorch-fsdp")
+    )
+    assert lines_of_setting("tensor_overlap", costs) == lines_of_setting("tensor_overlap", spec) != ()
+    assert lines_of_setting("no_sync", costs) == ()
