@@ -115,6 +115,12 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_sessionfinish() -> None:
+    """What is still held after this collection is not looked at ten times more while pytest ends."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """Chromium without a window."""

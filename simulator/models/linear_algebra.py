@@ -50,6 +50,32 @@ def multiply(left: Floats, right: Floats) -> Floats:
     return made
 
 
+class SparseRows:
+    """A matrix (m, n) of whose rows most values are 0, as many hat functions have; sums go from row to row."""
+
+    def __init__(self, matrix: Floats) -> None:
+        self._size = matrix.shape[1]
+        self._row, self._column = matrix.nonzero()
+        self._value = matrix[self._row, self._column]
+        counts = np.bincount(self._row, minlength=len(matrix))
+        # Each value, with each of the values of its row.
+        self._one = np.repeat(np.arange(len(self._row)), counts[self._row])
+        ends = np.cumsum(counts[self._row])
+        self._other = np.arange(len(self._one)) - np.repeat(ends - np.cumsum(counts)[self._row], counts[self._row])
+        self._place = self._column[self._one] * self._size + self._column[self._other]
+
+    def square(self, weights: Floats) -> Floats:
+        """The sum (n, n) over rows of the product of each with itself, times its weight (m,)."""
+        products = (self._value * weights[self._row])[self._one] * self._value[self._other]
+        made: Floats = np.bincount(self._place, products, self._size**2).astype(float)
+        return made.reshape(self._size, self._size)
+
+    def along(self, weights: Floats) -> Floats:
+        """The sum (n,) of rows, each times its weight (m,)."""
+        made: Floats = np.bincount(self._column, self._value * weights[self._row], self._size).astype(float)
+        return made
+
+
 def solve_symmetric(matrix: Floats, target: Floats) -> Floats:
     """The solution (n,) of a positive definite system, (n, n) and (n,), by Gaussian elimination."""
     rest, solution = matrix.astype(float), target.astype(float)

@@ -57,18 +57,22 @@ def follow(
     part from the next step on. With fewer than `least` nodes all wait. The error is that of the mean over `parts` equal
     parts of the time.
     """
-    there = np.ones(nodes, dtype=bool)
+    there = [True] * nodes
     clock = began = lost = waited = present = 0.0
-    failures, count = 0, nodes
-    progress, edges = np.zeros(parts), np.arange(parts + 1) * (seconds / parts)
+    failures, count, part = 0, nodes, 0
+    progress, edges = [0.0] * parts, [edge * (seconds / parts) for edge in range(parts + 1)]
     for time, node, joins in chain(events, [(math.inf, 0, True)]):  # after the last event, all go on
         until = min(time, seconds)
         if until > clock:
             if count >= least:
                 done = int((until - clock) / step + 1e-9)  # a step that ends with the time counts, rounded or not
-                if done:  # spread evenly over the parts of the time that it took
-                    covered = np.minimum(clock + done * step, edges[1:]) - np.maximum(clock, edges[:-1])
-                    progress += done * count * np.maximum(covered, 0.0) / (done * step)
+                while edges[part + 1] <= clock:
+                    part += 1
+                for place in range(part, parts if done else 0):  # spread evenly over the parts of the time that it took
+                    covered = min(clock + done * step, edges[place + 1]) - max(clock, edges[place])
+                    if covered <= 0:
+                        break
+                    progress[place] += done * count * covered / (done * step)
                 rest = max(0.0, until - clock - done * step)
                 # What is left of a step is lost if a node fails in it, and goes on where one joins.
                 if time < seconds and not joins:
@@ -83,7 +87,7 @@ def follow(
         began = max(began, until)
         if time >= seconds:
             break
-        if joins != bool(there[node]):
+        if joins != there[node]:
             there[node] = joins
             count += 1 if joins else -1
             if not joins:
@@ -91,8 +95,8 @@ def follow(
                 noticed = min(time + detection, seconds)
                 lost += max(0.0, noticed - clock)
                 clock = max(clock, noticed)
-    error = float(progress.std(ddof=1) * np.sqrt(parts))
-    return Followed(seconds, float(progress.sum()), lost, waited, present / (seconds * nodes), failures, error)
+    whole, error = float(np.sum(progress)), float(np.std(progress, ddof=1) * np.sqrt(parts))
+    return Followed(seconds, whole, lost, waited, present / (seconds * nodes), failures, error)
 
 
 _MOST = 700.0

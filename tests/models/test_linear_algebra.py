@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.models.linear_algebra import (
+    SparseRows,
     multiply,
     orthonormal_columns,
     singular_values,
@@ -36,6 +37,15 @@ def test_large_matrices_are_taken_in_parts(shape):
     left, right = drawn(1, m, k), drawn(2, k, n)
     np.testing.assert_allclose(multiply(left, right), left @ right, rtol=0, atol=1e-10)
     np.testing.assert_allclose(weigh_rows(right[:, 0], left.T), left @ right[:, 0], rtol=0, atol=1e-10)
+
+
+@given(sizes, sizes, st.integers(0, 99))
+def test_rows_with_few_values_add_up_as_whole_ones(m, n, seed):
+    matrix, weights = drawn(seed, m, n), drawn(seed + 1, m)
+    matrix[matrix < 0.5] = 0
+    rows = SparseRows(matrix)
+    np.testing.assert_allclose(rows.square(weights), (matrix.T * weights) @ matrix, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(rows.along(weights), weights @ matrix, rtol=0, atol=1e-13)
 
 
 @given(sizes, st.integers(0, 99))

@@ -11,11 +11,10 @@ from operator import itemgetter
 import numpy as np
 import numpy.typing as npt
 from scipy.interpolate import PchipInterpolator
-from scipy.sparse import csr_array, eye_array
 
 from simulator.models.curves import Affine, Floats, NLogN, Piecewise
 from simulator.models.groups import group_by
-from simulator.models.linear_algebra import least_squares, solve_symmetric, weigh
+from simulator.models.linear_algebra import SparseRows, least_squares, solve_symmetric, weigh
 from simulator.records import Record, field
 
 ROUNDS = 30
@@ -31,13 +30,12 @@ def robust_linear(design: Floats, target: Floats, ridge: Floats) -> Floats:
     (Charbonnier et al. 1994). The scale s is 1.35 times the median absolute deviation, as a standard deviation.
     `ridge`: further rows of the design whose target is 0.
     """
-    # Of many hat functions, few are above 0 in a row; and no sum of sparse matrices is left to BLAS.
-    rows, bends = csr_array(design), csr_array(ridge)
-    gentle = bends.T @ bends + _RIDGE * eye_array(design.shape[1])
-    weights, coefficients = np.ones(len(target)), np.zeros(design.shape[1])
+    rows, count = SparseRows(design), design.shape[1]
+    gentle = SparseRows(ridge).square(np.ones(len(ridge))) + _RIDGE * np.eye(count)
+    weights, coefficients = np.ones(len(target)), np.zeros(count)
     for _ in range(ROUNDS):
-        found = solve_symmetric(((rows.T * weights) @ rows + gentle).toarray(), rows.T @ (weights * target))
-        done = np.allclose(found, coefficients, rtol=0, atol=1e-5)
+        found = solve_symmetric(rows.square(weights) + gentle, rows.along(weights * target))
+        done = (np.abs(found - coefficients) <= 1e-5).all()
         coefficients = found
         if done:
             break
