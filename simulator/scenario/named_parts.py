@@ -30,7 +30,7 @@ from simulator.loading.replacing import parse_setting, replace_key
 from simulator.models.layers import MAX_BATCH, MAX_MICRO_BATCHES, Layer, Since, Workload
 from simulator.models.optimisers import NamedOptimiser
 from simulator.models.precision import PrecisionField
-from simulator.models.small_cache import ResultsOfObjects
+from simulator.models.small_cache import LatestResults, ResultsOfObjects
 from simulator.records import replace
 from simulator.units import Ratio, Seconds
 
@@ -68,12 +68,13 @@ def load_named(name: str, subfolder: str, info: ValidationInfo) -> Any:
         raise PydanticCustomError("input_error", "{text}", {"text": str(error), "problems": error.problems}) from None
 
 
+_documents: LatestResults[Document] = LatestResults(64)
 _parts: ResultsOfObjects[Any] = ResultsOfObjects(64)
 
 
 def _read_named(path: Path, subfolder: str) -> Any:
     text, place = read_text(path), str(path)
-    document = parse_document(text, place)
+    document = _documents.get((place, text), lambda: parse_document(text, place))
     data = document.data
     if path.name == TRACE_FILE and subfolder == "workloads":
         data = _recorded(document, path.parent)
