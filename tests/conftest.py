@@ -119,9 +119,8 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_sessionfinish() -> None:
-    """What is still held after this collection is not looked at ten times more while pytest ends."""
-    gc.collect()
-    gc.freeze()
+    """What is still held is not looked at ten times more while pytest ends."""
+    pytest_collection_finish()
 
 
 @pytest.fixture(scope="module")
