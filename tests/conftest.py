@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from simulator.traces.format.trace import Trace
 
 gc.set_threshold(200_000)  # as in a command: looking for circles after every 700 new objects takes a sixth of the time
+# What one process of the tests has compiled, the hundred others need not compile again.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # Worker processes of pytest-xdist inherit a terminal width; the tests of tables expect none.
 os.environ.pop("COLUMNS", None)
 unhurried = settings(
@@ -113,6 +116,11 @@ def pytest_collection_finish() -> None:
     """What was imported and collected stays; the garbage collector need not look at it again and again."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    """What is still held is not looked at ten times more while pytest ends."""
+    pytest_collection_finish()
 
 
 @pytest.fixture(scope="module")

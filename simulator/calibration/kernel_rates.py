@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from itertools import product, starmap
 from statistics import geometric_mean, median
 from typing import Any
@@ -43,7 +43,7 @@ _FEW, _MANY = 1e4, 1e9
 """Elements between which estimates are judged."""
 
 
-class Timed(Record):
+class Timed(Record, dict=True):
     """A kernel that was timed on a GPU. `device`: the same for all configs of one GPU, whatever the software."""
 
     device: tuple[float, ...]
@@ -74,6 +74,30 @@ class Timed(Record):
         if high / low < 2:
             return [high]
         return [low * (high / low) ** (i / (_SIZES - 1)) for i in range(_SIZES)]
+
+    @cached_property
+    def rate(self) -> float:
+        """Measured seconds per element (per n log2 n in one block) at the largest sizes, without a start."""
+        if self.work.bound == "one block":
+            return self.whole_rate
+        low, high = self.ends
+        low = max(low, high / 10)
+        many, few = float(self.curve.time(high)), float(self.curve.time(low))
+        start = self.gpu.hardware.start or 0.0
+        return (many - few) / (high - low) if high > 2 * low else max(many - start, many / 2) / high
+
+    @cached_property
+    def whole_rate(self) -> float:
+        """Measured seconds of the largest call per element (per n log2 n in one block)."""
+        high = self.ends[1]
+        return float(self.curve.time(high)) / (high * math.log2(high) if self.work.bound == "one block" else high)
+
+    @cached_property
+    def launch(self) -> float:
+        """Seconds of one launch, where it was timed at few elements on a whole GPU; otherwise 0."""
+        few = self.curve.range[0] if self.curve.range else math.inf
+        timed = few <= _SMALL and self.work.bound in _WHOLE_GPU
+        return float(self.curve.time(few)) / self.work.launches if timed else 0.0
 
 
 class LeftOut(Record):
@@ -183,11 +207,11 @@ def _learn_factors(timed: Sequence[Timed]) -> Rates:
     for item in timed:
         work, is_plain = item.work, item.kernel == "elementwise"
         seen = replace(item.gpu.hardware, reached=reached.get(item.device))
-        measured = _rate_of(item)
+        measured = item.rate
         for name in {item.name, rate_name(item.kernel, item.gpu.framework, item.gpu.memory)}:
             found[name].append(1 / share if is_plain else measured / unit_time(work, seen, plain))
             if work.bound in _WHOLE_GPU:
-                least[name].append(_whole_rate(item) * (item.gpu.memory_bandwidth or 0.0))
+                least[name].append(item.whole_rate * (item.gpu.memory_bandwidth or 0.0))
         if work.bound in _WHOLE_GPU and not is_plain:
             kinds[work.kind].setdefault(item.name, []).append(measured / memory_time(work, seen, plain))
     # One GPU alone does not tell how fast a kernel that its multiprocessors limit can be for its memory bandwidth.
@@ -210,30 +234,8 @@ def _learn_factors(timed: Sequence[Timed]) -> Rates:
 
 def _launch(timed: Sequence[Timed]) -> float:
     """Seconds of one launch: the geometric mean over the kernels that were timed at few elements on a whole GPU."""
-    found = [
-        float(item.curve.time(item.curve.range[0])) / item.work.launches
-        for item in timed
-        if item.curve.range and item.curve.range[0] <= _SMALL and item.work.bound in _WHOLE_GPU
-    ]
-    positive = [seconds for seconds in found if seconds > 0]
+    positive = [item.launch for item in timed if item.launch > 0]
     return geometric_mean(positive) if positive else 0.0
-
-
-def _rate_of(item: Timed) -> float:
-    """Measured seconds per element (per n log2 n in one block) at the largest sizes, without the start of a call."""
-    if item.work.bound == "one block":
-        return _whole_rate(item)
-    low, high = item.ends
-    low = max(low, high / 10)
-    many, few = float(item.curve.time(high)), float(item.curve.time(low))
-    start = item.gpu.hardware.start or 0.0
-    return (many - few) / (high - low) if high > 2 * low else max(many - start, many / 2) / high
-
-
-def _whole_rate(item: Timed) -> float:
-    """Measured seconds of the largest call per element (per n log2 n in one block)."""
-    high = item.ends[1]
-    return float(item.curve.time(high)) / (high * math.log2(high) if item.work.bound == "one block" else high)
 
 
 _HEAD = """\
@@ -288,6 +290,7 @@ def kernel_rows(gpus: Mapping[str, Gpu]) -> list[dict[str, Any]]:
     return rows
 
 
+@cache
 def accuracy_rows() -> dict[str, Any]:
     """Errors of estimates on what they were not learnt from: a GPU at a time by kernel, a kernel at a time by class.
 

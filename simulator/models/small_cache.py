@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sized
 from functools import wraps
-from typing import Generic, ParamSpec, TypeVar
+from typing import Generic, ParamSpec, TypeVar, cast
 
+_UNKNOWN = object()
 MOST = 2**14
 """Length of the longest result that is kept."""
 P = ParamSpec("P")
@@ -36,9 +37,10 @@ class LatestResults(Generic[T]):
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
         """The result of this key; `make` makes it where it is not known, and it is kept if it `fits`."""
-        if key in self._known:
+        found = self._known.get(key, _UNKNOWN)
+        if found is not _UNKNOWN:
             self._known.move_to_end(key)
-            return self._known[key]
+            return cast("T", found)
         result = make()
         if self.fits(result):
             self._known[key] = result

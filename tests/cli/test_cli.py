@@ -5,6 +5,7 @@ import re
 import runpy
 import subprocess
 import sys
+from functools import cache
 from typing import get_args
 
 import jsonschema
@@ -24,11 +25,13 @@ from simulator.component import discover
 from simulator.loading.documents import read_document
 from simulator.loading.finding import known_names
 from simulator.prediction.result import RunResult
-from simulator.scenario.catalogue import schemas
+from simulator.scenario import catalogue
 from simulator.scenario.reading import load
 from simulator.sparsifiers.base import Sparsifier
 from simulator.studies.quality.trainings import study_schema
 from simulator.studies.sweep.points import sweep_schema
+
+schemas = cache(catalogue.schemas)
 
 
 def sparsim(*arguments, cwd=None):

@@ -28,7 +28,7 @@ def elastic(text, *changes):
 
 def followed(nodes, step, *, mtbf, healing, detection, least=1):
     down = healing + detection
-    seconds = 60_000 / nodes * (mtbf + down)
+    seconds = 20_000 / nodes * (mtbf + down)
     events = random_events(nodes, mtbf, down, np.random.default_rng(0))
     seen = follow(nodes, step, events, detection=detection, least=least, seconds=seconds)
     return seen.progress * step / (seconds * nodes), seen
@@ -71,7 +71,7 @@ def follow_checkpoints(interval, cost, *, recovery, rate, random, segments):
 def test_goodput_with_checkpoints_is_dalys(interval, cost, recovery):
     rate = 1 / 2000
     random = np.random.default_rng(1)
-    seen = follow_checkpoints(interval, cost, recovery=recovery, rate=rate, random=random, segments=60_000)
+    seen = follow_checkpoints(interval, cost, recovery=recovery, rate=rate, random=random, segments=20_000)
     assert seen == pytest.approx(checkpoint_goodput(interval, cost, recovery, rate), rel=0.01)
 
 
@@ -86,7 +86,7 @@ def test_dalys_interval_is_about_the_best(cost, rate):
 def test_work_that_begins_anew_takes_the_mean_of_a_geometric_number_of_attempts():
     random = np.random.default_rng(2)
     times = []
-    for _ in range(40_000):
+    for _ in range(10_000):
         clock = 0.0
         while (failure := random.exponential(100.0)) < 50.0:
             clock += failure + 7.0

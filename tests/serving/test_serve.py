@@ -22,12 +22,14 @@ pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 from simulator.serving.app import MOST_CONNECTIONS, SILENCE_S
 
+QUICK = (ROOT / "scenarios" / "ring_check.yaml").read_text()
+"""A scenario that is answered at once, with a map."""
 EVIL = "</script><img src=x onerror=alert(1)>\"' <b>{{ 7*7 }}</b>"
 
 
 @pytest.fixture(scope="module")
 def port():
-    with served() as (number, _):
+    with served("ring_check") as (number, _):  # which its processes answer sooner than others before they begin
         yield number
 
 
@@ -124,7 +126,7 @@ def test_nothing_else_is_found(port, path):
 
 def test_shipped_scenarios_are_found(port):
     status, _, body = request(port, "GET", "/scenarios/ring_check", origin=None)
-    assert (status, body.decode()) == (200, (ROOT / "scenarios" / "ring_check.yaml").read_text())
+    assert (status, body.decode()) == (200, QUICK)
 
 
 def head_of(port, *headers, method="POST"):
@@ -154,7 +156,7 @@ def test_odd_lengths_are_refused(port, length):
 
 
 def test_the_largest_body_is_answered(port):
-    text = TEXT + "# " + "x" * (MAX_BODY - 2 * len(TEXT))
+    text = QUICK + "# " + "x" * (MAX_BODY - 2 * len(QUICK))
     assert ask(port, text)[0]["part"] == "scenario"
 
 
@@ -247,7 +249,7 @@ def silent_connections(port, count):
 
 def test_silent_connections_do_not_keep_others_from_the_page(port):
     with silent_connections(port, 200):
-        assert request(port, "GET", "/", origin=None)[0] == 200 and ask(port)[-1]["part"] == "map"
+        assert request(port, "GET", "/", origin=None)[0] == 200 and ask(port, QUICK)[-1]["part"] == "map"
 
 
 @pytest.mark.long

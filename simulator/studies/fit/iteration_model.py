@@ -17,7 +17,7 @@ from simulator.models.curves import Affine, Curve, Floats, NLogN, Piecewise
 from simulator.models.groups import group_by
 from simulator.models.linear_algebra import least_squares
 from simulator.models.small_cache import LatestResults
-from simulator.prediction.run import plan_of, run
+from simulator.prediction.run import plan_of, run, run_batch
 from simulator.records import Record, replace
 from simulator.scenario.changes import INFINITE, scale_curve, value_at, with_value, without_measured_collectives
 from simulator.scenario.scenario import Scenario
@@ -154,25 +154,43 @@ class IterationModel:
         self._known: LatestResults[list[float]] = LatestResults(4096)
 
     def times(self, values: Sequence[float] | Floats) -> Floats:
-        """Predicted seconds of each row (m,); one run serves all rows of a scenario."""
-        seconds = np.zeros(len(self.rows))
-        for places, seen in self._runs:
-            key = (places[0], tuple(float(values[place]) for place in seen))
-            seconds[places] = self._known.get(key, partial(self._predict, places, seen, key[1]))
-        return np.maximum(seconds, _NEVER)
+        """Predicted seconds of each row (m,)."""
+        return self.times_of([values])[0]
 
-    def _predict(self, places: list[int], seen: list[int], values: Sequence[float]) -> list[float]:
+    def times_of(self, points: Sequence[Sequence[float] | Floats]) -> list[Floats]:
+        """Predicted seconds of each row (m,) at each of several values, which are predicted together."""
+        runs = list(enumerate(seen for _, seen in self._runs))
+        asked = [(number, tuple(float(values[place]) for place in seen)) for values in points for number, seen in runs]
+        new = dict.fromkeys(each for each in asked if each not in self._known)
+        made = dict(zip(new, self._predict(list(new)), strict=True))
+        seconds = np.zeros((len(points), len(self.rows)))
+        for place, each in enumerate(asked):
+            rows, _ = self._runs[each[0]]
+            seconds[place // len(runs), rows] = self._known.get(each, partial(made.__getitem__, each))
+        return [*np.maximum(seconds, _NEVER)]
+
+    def _predict(self, asked: Sequence[tuple[int, tuple[float, ...]]]) -> list[list[float]]:
+        """Seconds of the rows of runs, each with the values of the constants that may change it."""
+        scenarios = [self._with_values(*each) for each in asked]
+        made = []
+        for place, prediction in enumerate(run_batch(scenarios, intervals=False)):
+            number, values = asked[place]
+            rows = [self.rows[row] for row in self._runs[number][0]]
+            if isinstance(prediction, InputError):
+                # With no constant changed that is the row's own fault; otherwise no value so far off is the right one.
+                if not values:
+                    run(scenarios[place])  # raises the error that says what would help
+                made.append([_IMPOSSIBLE] * len(rows))
+            else:
+                made.append([predicted_value(row.quantity, prediction) for row in rows])
+        return made
+
+    def _with_values(self, number: int, values: Sequence[float]) -> Scenario:
+        places, seen = self._runs[number]
         scenario = with_value(self.rows[places[0]].scenario, "measured", None)
         for place, value in zip(seen, values, strict=True):
             scenario = self.constants[place].put(scenario, value)
-        try:
-            prediction = run(scenario)
-        except InputError:
-            # With no constant changed that is the row's own fault; otherwise no value so far off is the right one.
-            if not seen:
-                raise
-            return [_IMPOSSIBLE] * len(places)
-        return [predicted_value(self.rows[place].quantity, prediction) for place in places]
+        return scenario
 
     @cached_property
     def _runs(self) -> list[tuple[list[int], list[int]]]:
@@ -228,7 +246,9 @@ class IterationModel:
             start = np.where(self.read() > 0, start, 1.0)
             for place in range(len(start)):
                 tried = [np.concatenate([start[:place], [f], start[place + 1 :]]) for f in (start[place], *_TRIED)]
-                start = min(tried, key=lambda factors: float(np.square(at(factors)).sum()))
+                seconds = self.times_of([factors * self._start for factors in tried])
+                errors = [float(np.square(np.log(each / self.measured)).sum()) for each in seconds]
+                start = tried[errors.index(min(errors))]
         else:
             start = np.clip(near / self._start, 1.01 * _LOWEST, 0.99 * _HIGHEST)
         found, _ = least_squares(at, start, (_LOWEST, _HIGHEST), step=STEP, tolerance=1e-6)

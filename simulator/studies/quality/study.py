@@ -96,7 +96,8 @@ def typical_steps(items: Sequence[Observation], noise: Noise) -> Typical:
     if not reached:
         return Typical(None, min(limits), math.inf, *counts)
     logs = [math.log(item.steps) for item in reached if item.steps is not None]
-    log = _censored_mean(logs, limits, noise.deviation)
+    deviation = noise.deviation
+    log = _censored_mean(logs, limits, deviation)
     ends = [math.log(item.iterations) for item in items]
     drawn = np.random.default_rng(0).integers(len(noise.residuals), size=(RESAMPLES, len(items))).tolist()
     means = []
@@ -105,7 +106,7 @@ def typical_steps(items: Sequence[Observation], noise: Noise) -> Typical:
         # Resamples are censored as the trainings were.
         over = [end for value, end in zip(values, ends, strict=True) if value > end]
         kept = [value for value, end in zip(values, ends, strict=True) if value <= end]
-        means.append(_censored_mean(kept, over, noise.deviation))
+        means.append(_censored_mean(kept, over, deviation))
     means.sort()
     place = math.floor(noise.tail * RESAMPLES)
     return Typical(log, means[place], means[-1 - place], *counts)
@@ -119,7 +120,9 @@ def _censored_mean(values: Sequence[float], limits: Sequence[float], deviation: 
     count = len(values) + len(limits)
     mean = math.fsum([*values, *limits]) / count
     for _ in range(_ROUNDS if limits and deviation else 0):
-        mean = math.fsum([*values, *(_expected_beyond(limit, mean, deviation) for limit in limits)]) / count
+        before, mean = mean, math.fsum([*values, *(_expected_beyond(each, mean, deviation) for each in limits)]) / count
+        if mean == before:
+            break
     return mean
 
 

@@ -12,7 +12,7 @@ from simulator.prediction.doubts.doubt import Doubt
 from simulator.prediction.doubts.kernels import SMALL_CALLS
 from simulator.prediction.doubts.spread import Ratio, Spread, compare_spreads, group_shared, respond_linearly
 from simulator.prediction.run import run, with_responses
-from simulator.prediction.simulated import simulate_scenario
+from simulator.prediction.simulated import simulate_batch
 from simulator.scenario.changes import with_value, without_randomness
 from simulator.scenario.reading import load
 
@@ -88,14 +88,14 @@ def test_responses_agree_with_whole_scenarios_that_are_sampled(name):
     # What has no scenario of its own is a factor on its part of the time; here it is left out of both.
     simulated = tuple(item for item in made.spread.responses if any(each.change for each in item.doubts))
     low, high = Spread(made.spread.time, simulated).interval()
-    times = []
+    drawn = []
     for draw in np.random.default_rng(7).standard_normal((400, len(groups))):
         changed = scenario
         for end, group in zip(draw / NORMAL_95, groups, strict=True):
             for item in group:
                 changed = item.change(changed, float(end))
-        times.append(simulate_scenario(without_randomness(changed)).figures.times.mean())
-    found = np.percentile(times, (5, 95))
+        drawn.append(without_randomness(changed))
+    found = np.percentile([made.figures.times.mean() for made in simulate_batch(drawn)], (5, 95))
     half = math.log(high / low) / 2
     assert math.log(found[0] / low) == pytest.approx(0, abs=0.3 * half + 0.005)
     assert math.log(found[1] / high) == pytest.approx(0, abs=0.3 * half + 0.005)

@@ -50,13 +50,13 @@ def test_what_is_offered_comes_first_and_research_code_second():
 
 def test_research_code_that_gains_nothing_is_said_to_gain_nothing():
     grid = Grid((Candidate(), Candidate({"kind": "qsgd"})), (None,), (None,))
-    gain = advise(ddp(bandwidth=1e6, cluster={"nodes": 16}), grid=grid)["summary"]["elsewhere"]
+    gain = advise(ddp(bandwidth=1e6, cluster={"nodes": 16}), grid=grid, whole=False)["summary"]["elsewhere"]
     assert "Nothing else is expected to be faster: qsgd (bucketed, nccl) (sands-lab/grace) is " in gain
 
 
 def test_rows_that_are_offered_are_compared_with_dense_that_is_offered():
     grid = Grid((Candidate(), Candidate({"kind": "powersgd"})), (None, {"kind": "mg_wfbp"}), (None,))
-    document = advise(ddp(latency=5e-3), grid=grid)
+    document = advise(ddp(latency=5e-3), grid=grid, whole=False)
     rows = [row for row in document["ranking"] if row["availability"]["status"] == "offered"]
     dense, other = (next(row for row in rows if row["method"] == name) for name in ("dense", "powersgd"))
     assert dense["against_offered_dense"] == {"speed_up": 1.0, "speed_up_interval": [1.0, 1.0], "probability": None}
@@ -68,7 +68,8 @@ def test_rows_that_are_offered_are_compared_with_dense_that_is_offered():
 
 def test_where_nothing_is_offered_the_first_line_says_so():
     grid = Grid((Candidate(), Candidate({"kind": "dense"})), ({"kind": "mg_wfbp"},), (None,))
-    document = advise(ddp(sparsifier={"kind": "micro", "density": 0.01}, bandwidth=1e6, gpu=IDEAL), grid=grid)
+    spec = ddp(sparsifier={"kind": "micro", "density": 0.01}, bandwidth=1e6, gpu=IDEAL)
+    document = advise(spec, grid=grid, whole=False)
     assert document["summary"]["do"].startswith("Compress with micro 0.01 (mg_wfbp, nccl) (HKBU-HPML/MG-WFBP and kljp/")
     assert "This needs research code" in document["summary"]["do"] and document["second"] is None
 

@@ -128,10 +128,10 @@ def test_a_target_of_a_whole_training_needs_its_samples():
     cost = plan_backwards(scenario, "cost 1000", ["bandwidth"], Training(samples=1e9, price=2.0))["now"]["value"]
     assert cost == pytest.approx(hours / 3600 * 32 * 2)
     failing = load(scenario, {"cluster.membership": {"mean_time_between_failures": "20 min"}})
-    longer = plan_backwards(failing, "time 2 days", ["bandwidth"], Training(samples=1e9))["now"]["value"]
+    longer = plan_backwards(failing, "time 2 days", ["inner_steps"], Training(samples=1e9))["now"]["value"]
     assert longer == pytest.approx(hours / run(failing).document["elastic"]["goodput"])
     lost = load(scenario, {"cluster.membership": {"mean_time_between_failures": "1 us", "healing_time": "1 h"}})
-    assert plan_backwards(lost, "time 2 days", ["bandwidth"], Training(samples=1e9))["now"]["shown"] == "never"
+    assert plan_backwards(lost, "time 2 days", ["inner_steps"], Training(samples=1e9))["now"]["shown"] == "never"
     with pytest.raises(InputError, match="--samples and --price of the training"):
         plan_backwards(scenario, "cost 1000")
 

@@ -107,7 +107,7 @@ class Failing:
         return [str(number) for number in numbers]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def here():
     """The address of a scheduler with one worker, both in this process."""
     from distributed import LocalCluster
@@ -179,7 +179,7 @@ def test_nothing_to_evaluate_asks_nobody():
 def test_nobody_at_the_address_is_an_input_error(sweep_file, tmp_path, monkeypatch):
     from simulator.studies.processes import dask_executor
 
-    monkeypatch.setattr(dask_executor, "_CONNECT_SECONDS", 1)
+    monkeypatch.setattr(dask_executor, "_CONNECT_SECONDS", 0.1)
     with pytest.raises(InputError, match=r"--cluster tcp://127.0.0.1:9: expected a Dask scheduler that answers"):
         run_sweep(sweep_file, tmp_path / "out", cluster="tcp://127.0.0.1:9")
     assert not (tmp_path / "out" / "results.parquet").exists()
