@@ -29,9 +29,10 @@ if TYPE_CHECKING:
     from simulator.traces.format.trace import Trace
 
 gc.set_threshold(200_000)  # as in a command: looking for circles after every 700 new objects takes a sixth of the time
-# What one process of the tests has compiled, the hundred others need not compile again.
-sys.dont_write_bytecode = False
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# What one process of the tests has compiled, the hundred others need not compile again; a mutant is not to be kept.
+if os.environ.get("HYPOTHESIS_PROFILE") != "mutation":
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # Worker processes of pytest-xdist inherit a terminal width; the tests of tables expect none.
 os.environ.pop("COLUMNS", None)
 unhurried = settings(
