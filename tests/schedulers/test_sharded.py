@@ -153,6 +153,15 @@ def test_without_synchronisation_only_the_last_micro_batch_reduces():
     assert kept == pytest.approx(15 / 16 * ((4 * PARAMETERS - 2 * NUMEL) * 3 + 4 * PARAMETERS), rel=1e-9)
 
 
+@pytest.mark.parametrize("scheduler", [{"kind": "zero", "stage": 1}, {"kind": "zero", "overlap_comm": True}, "megatron"])
+def test_replicas_of_a_model_in_buckets_exchange_every_part_of_it_once(scheduler):
+    """In groups of 4 an all-reduce of 4 P bytes (a reduce-scatter under Megatron) and a gather of 2 P."""
+    asked = {"kind": scheduler} if isinstance(scheduler, str) else scheduler
+    inside = 3 / 4 * (6 if scheduler == "megatron" else 10) * PARAMETERS
+    made = sent(asked | {"shard": 4, "bucket": NUMEL})
+    assert made == pytest.approx(inside + 2 * 3 / 4 * 4 * PARAMETERS / 4, rel=1e-9)
+
+
 def test_groups_in_a_node_share_its_nic():
     """All-reduces of four parts of 1 GB of gradients, each with a quarter of 10 GB/s: 2 x 3/4 x 256 MB / 2.5 GB/s."""
     made = predicted({"kind": "fsdp", "shard": 4})

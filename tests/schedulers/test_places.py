@@ -1,0 +1,106 @@
+"""The lines that set a sharded schedule in each framework, on meshes where it has them."""
+
+import pytest
+
+from simulator.models.sharding import Mesh
+from simulator.schedulers.fsdp import Fsdp
+from simulator.schedulers.megatron import Megatron
+from simulator.schedulers.zero import Zero
+
+ALONE, GROUPED = Mesh(size=16, each=8, replicas=1), Mesh(size=8, each=4, replicas=2, passes=3)
+HOOKED, COPIES = GROUPED._replace(compressed=True), Mesh(size=1, each=1, replicas=16)
+MESH = 'pytorch-fsdp | mesh = init_device_mesh("cuda", (2, 8), mesh_dim_names=("replicate", "shard")) | '
+SHARDED = "fully_shard(module{}, reshard_after_forward={})  # of each block, then of the model"
+IN_BF16 = "{}, mp_policy=MixedPrecisionPolicy(reduce_dtype=torch.bfloat16)"
+FSDP_1 = "pytorch-fsdp | FullyShardedDataParallel(model, sharding_strategy=ShardingStrategy.{})"
+FSDP_2 = "pytorch-fsdp | " + SHARDED.format("", "{}")
+STAGE_2, STAGE_3 = (f'deepspeed | "zero_optimization": {{{{{{{{"stage": {stage}{{}}}}}}}}}}' for stage in (2, 3))
+IN_CODE = f"code | {SHARDED.format('', 'True')} | module.set_custom_"
+HOOK = " | module.set_all_reduce_hook(compressed)  # of each block, then of the model"
+FLOAT8 = "config=Float8LinearConfig(enable_fsdp_float8_all_gather=True))  # torchao: linear layers compute in fp8"
+MEGATRON, BUFFER = "--use-distributed-optimizer", "megatron/core/distributed/param_and_grad_buffer.py"
+PLAIN = f"code | {MEGATRON} --overlap-param-gather | dist_reduce_scatter_func = rounded  # in {BUFFER}"
+LOCO = ', "zero_quantized_gradients": true, "zeropp_loco_param": {{"err_beta": 0.8, "reset_T": 1024}}'
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "mesh", "places"),
+    [
+        (Fsdp(), ALONE, [FSDP_2.format("True"), STAGE_3.format("")]),
+        (Fsdp(), GROUPED, [MESH + SHARDED.format(", mesh=mesh", True), STAGE_3.format(', "mics_shard_size": 8')]),
+        (Fsdp(), HOOKED, [MESH + SHARDED.format(', mesh=mesh["shard"]', True) + HOOK]),
+        (Fsdp(keep="node", reduce_in="bf16"), ALONE, [
+            FSDP_2.format(IN_BF16.format(8)),
+            STAGE_3.format(', "zero_hpz_partition_size": 8') + ', "communication_data_type": "bf16"']),
+        (Fsdp(keep="forward"), ALONE, [FSDP_2.format("False")]),
+        (Fsdp(flat=True), ALONE, [FSDP_1.format("FULL_SHARD")]),
+        (Fsdp(flat=True, keep="forward"), GROUPED, [FSDP_1.format("_HYBRID_SHARD_ZERO2")]),
+        (Fsdp(accumulate="none"), ALONE,
+            [FSDP_2.format("True") + " | model.set_requires_gradient_sync(is_last_micro_batch)"]),
+        (Fsdp(gather_wire="fp8"), ALONE,
+            [FSDP_2.format("True") + f" | convert_to_float8_training(model, {FLOAT8}"]),
+        (Fsdp(gather_wire="int8"), ALONE,
+            [IN_CODE + "all_gather(rounded)", STAGE_3.format(', "zero_quantized_weights": true')]),
+        (Fsdp(reduce_wire="loco"), ALONE, [IN_CODE + "reduce_scatter(rounded)", STAGE_3.format(LOCO)]),
+        (Fsdp(reduce_wire="qgz"), GROUPED, [  # MiCS has no ZeRO++
+            MESH.replace("pytorch-fsdp", "code") + SHARDED.format(", mesh=mesh", True)
+            + " | module.set_custom_reduce_scatter(rounded)"]),
+        (Fsdp(reduce_wire="int8"), ALONE, [IN_CODE + "reduce_scatter(rounded)"]),  # ZeRO++ has 4 bits
+        (Zero(), ALONE, [STAGE_2.format("")]),
+        (Zero(bucket=7, overlap_comm=True), ALONE,
+            [STAGE_2.format(', "overlap_comm": true, "reduce_bucket_size": 7')]),
+        (Zero(), GROUPED, []),
+        (Zero(gather_wire="int8"), ALONE, []),
+        (Megatron(), ALONE, [f"megatron | {MEGATRON} --overlap-grad-reduce --overlap-param-gather"]),
+        (Megatron(), COPIES, ["megatron | --overlap-grad-reduce"]),
+        (Megatron(overlap_grad_reduce=False, reduce_in="bf16", gather_wire="fp8", fused_accumulation=False), HOOKED, [
+            f"megatron | {MEGATRON} --num-distributed-optimizer-instances 2 --overlap-param-gather "
+            "--grad-reduce-in-bf16 --fp8-param-gather --no-gradient-accumulation-fusion"
+            f" | torch.distributed.all_reduce = compressed  # in {BUFFER}"]),
+        (Megatron(overlap_grad_reduce=False, gather_wire="int8"), ALONE, [PLAIN]),
+        (Megatron(overlap_grad_reduce=False, reduce_wire="sdp4bit"), ALONE, [PLAIN]),
+    ],
+)  # fmt: skip
+def test_a_schedule_is_set_by_these_lines_in_these_frameworks(scheduler, mesh, places):
+    made = [" | ".join([place["in"], *place["lines"]]) for place in scheduler.places(mesh)]
+    assert made == places
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "mesh", "offered"),
+    [
+        (Fsdp(), ALONE, [("none", "all"), ("forward", "all"), ("node", "all")]),
+        (Fsdp(flat=True), ALONE, [("none", "all"), ("forward", "all")]),
+        (Fsdp(), ALONE._replace(each=16), [("none", "all"), ("forward", "all")]),
+        (Fsdp(flat=True), ALONE._replace(passes=2),
+            [(keep, accumulate) for keep in ("none", "forward") for accumulate in ("all", "none")]),
+        (Fsdp(), GROUPED, [(keep, accumulate) for keep in ("none", "forward", "node")
+            for accumulate in ("all", "reduce_scatter", "none")]),
+        (Zero(stage=2), ALONE, [(1, True), (2, True)]),
+        (Zero(stage=2), GROUPED, []),
+        (Megatron(overlap_grad_reduce=False, overlap_param_gather=False), ALONE, [(True, True)]),
+    ],
+)  # fmt: skip
+def test_users_can_choose_these_settings_on_a_mesh(scheduler, mesh, offered):
+    names = {"fsdp": ("keep", "accumulate"), "zero": ("stage", "overlap_comm")}
+    read = names.get(scheduler.kind, ("overlap_grad_reduce", "overlap_param_gather"))
+    assert [tuple(getattr(each, name) for name in read) for each in scheduler.settings(mesh)] == offered
+
+
+UNITS = [5, 1, 4, 2, 7]
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "gathered", "reduced", "reduced_in_passes"),
+    [
+        (Fsdp(), 9, 9, 9),
+        (Fsdp(prefetch=2), 13, 9, 9),
+        (Fsdp(keep="forward", accumulate="none"), 19, 9, 19),
+        (Zero(stage=1), 19, 19, 19),
+        (Zero(stage=2), 19, 9, 9),
+        (Megatron(), 19, 19, 19),
+    ],
+)
+def test_as_many_parameters_and_gradients_are_whole_at_a_time(scheduler, gathered, reduced, reduced_in_passes):
+    assert scheduler.gathered_at_once(UNITS) == gathered
+    assert [scheduler.reduced_at_once(UNITS, passes) for passes in (1, 2)] == [reduced, reduced_in_passes]
