@@ -153,7 +153,9 @@ def test_without_synchronisation_only_the_last_micro_batch_reduces():
     assert kept == pytest.approx(15 / 16 * ((4 * PARAMETERS - 2 * NUMEL) * 3 + 4 * PARAMETERS), rel=1e-9)
 
 
-@pytest.mark.parametrize("scheduler", [{"kind": "zero", "stage": 1}, {"kind": "zero", "overlap_comm": True}, "megatron"])
+@pytest.mark.parametrize(
+    "scheduler", [{"kind": "zero", "stage": 1}, {"kind": "zero", "overlap_comm": True}, "megatron"]
+)
 def test_replicas_of_a_model_in_buckets_exchange_every_part_of_it_once(scheduler):
     """In groups of 4 an all-reduce of 4 P bytes (a reduce-scatter under Megatron) and a gather of 2 P."""
     asked = {"kind": scheduler} if isinstance(scheduler, str) else scheduler
