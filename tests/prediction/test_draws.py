@@ -1,13 +1,16 @@
 """The draws of workers: one counter-based stream, of which a part does not depend on how long the rest is."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.engine.clock.numbers import foremost_workers
-from simulator.prediction.draws import draw_differences
+from simulator.prediction.draws import draw_differences, factors
 from simulator.prediction.run import plan_of
+from simulator.scenario.cluster import Stragglers
 from simulator.scenario.reading import load
 
 SPREAD = {"kind": "topk", "density": 0.01}

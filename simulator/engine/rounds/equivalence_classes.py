@@ -186,7 +186,7 @@ def classify(
 def _refine(structures: Sequence[Structure], made: _Messages, places: Hashes, links: Hashes) -> Classes:
     pairs = np.zeros(made.pairs, dtype=np.uint64)
     start = splitmix64(made.initial)
-    message, before, compared, unlike = start, 0, 0, 0
+    message, before, compared, unlike = start, (0, 0, 0), 0, 0
     while True:
         compared += len(start)
         if compared > _MOST_COMPARED or unlike > _MOST_UNLIKE:
@@ -204,7 +204,7 @@ def _refine(structures: Sequence[Structure], made: _Messages, places: Hashes, li
         np.add.at(pairs, made.pair, splitmix64(message * _ODD[11]))
         pairs = splitmix64(pairs)
         unlike = _count_distinct(message)
-        now = unlike + _count_distinct(links) + _count_distinct(places)
+        now = unlike, _count_distinct(links), _count_distinct(places)
         if now == before:
             break
         before = now

@@ -6,7 +6,6 @@ forward order, and the usual one, ONE, computes for 2 s and communicates for 1 s
 """
 
 import json
-import math
 
 import numpy as np
 import pytest
@@ -34,10 +33,8 @@ from simulator.hardware.gpu import Gpu
 from simulator.hardware.runtime import Runtime
 from simulator.models.exchange import AllReduce, Compute, Round
 from simulator.models.timeline import merge_intervals
-from simulator.prediction.draws import factors
 from simulator.prediction.job_setup import plans_of
 from simulator.prediction.run import run
-from simulator.scenario.cluster import Stragglers
 from simulator.scenario.reading import load
 from simulator.scenario.scenario import Scenario
 
