@@ -6,6 +6,7 @@ import pytest
 from number_fields import numbers
 
 from simulator.errors import InputError
+from simulator.scenario.changes import with_runtime, with_value, without_randomness
 from simulator.scenario.cluster import Cluster
 from simulator.scenario.named_parts import (
     WorkloadSource,
@@ -83,6 +84,24 @@ def test_a_part_is_found_by_its_path_or_its_name_with_or_without_its_folder(fold
     ):
         with pytest.raises(InputError, match=said):
             read_part(asked, "gpus", where)
+
+
+def test_a_scenario_without_randomness_or_with_other_software_is_the_same_besides():
+    scenario = load("mixed_gpus", ("cluster.stragglers.jitter=2 %",))
+    steady = without_randomness(scenario).cluster
+    gpus = [steady.gpu, *(item.gpu for item in steady.other_gpus)]
+    assert len(gpus) > 1 and not any(curve.spread for gpu in gpus for curve in gpu.kernels.values())
+    assert (steady.stragglers.jitter, steady.nodes) == (0, scenario.cluster.nodes)
+    assert without_randomness(quiet := with_value(scenario, "cluster", steady)) is quiet
+    runtime = with_runtime(scenario, "runtimes/byteps-0.2").cluster.runtime
+    assert (
+        runtime.name
+        == "BytePS 0.2"
+        == load("mixed_gpus", ("cluster.runtime=runtimes/byteps-0.2",)).cluster.runtime.name
+    )
+    assert runtime == load("mixed_gpus", ("cluster.runtime=runtimes/byteps-0.2",)).cluster.runtime
+    model = ("workload={model: gpt2, layers: 2, hidden: 64, heads: 2, sequence: 8, vocabulary: 99, batch_size: 3}",)
+    assert load("mixed_gpus", (*model, "parallelism={tensor: 2}")).samples == 3 * scenario.cluster.workers / 2
 
 
 def test_a_workload_is_read_at_another_batch_size_and_with_overrides(folder):

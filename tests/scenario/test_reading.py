@@ -116,6 +116,8 @@ def test_values_from_python_change_keys_below_a_part_or_take_its_place():
     assert (made.sparsifier.density, load(SMALL, {"cluster.network": {"bandwidth": 2e9}}).cluster.nodes) == (0.5, 8)
     layers = load(SMALL, {"workload": {"batch_size": 2, "layers": [{"name": "one", "numel": 3}]}}).workload
     assert (layers.numel, layers.batch_size) == (3, 2)
+    again = load(load(SMALL), {"cluster.nodes": 4})  # what nobody stated stays so
+    assert "optimiser" not in again.workload.model_fields_set and again.cluster.model_fields_set == {*SMALL["cluster"]}
     for wrong, said in (
         ({1: 2}, "the scenario: expected keys that are texts, got 1"),
         ({"cluster": {"": 2}}, "cluster: exp"),

@@ -337,5 +337,7 @@ def test_every_unit_is_gathered_once_and_before_it_is_computed(ahead):
 def test_later_micro_batches_add_to_whole_gradients_or_to_the_part_that_was_reduced(scheduler, owned):
     """In the format of the reductions, fp32, at 1 ns an element."""
     slow = {"name": "slow", "kernels": {"elementwise": {"curve": "affine", "slope": 1e-9}}}
-    passes = plan_of(sharded(scheduler, micro_batches=3, gpu=slow)).work.passes
-    assert passes.later[1] - passes.first[1] == pytest.approx(PARAMETERS / owned * 1e-9)
+    made, added = predicted(scheduler, micro_batches=3, gpu=slow), 2 * PARAMETERS / owned * 1e-9
+    passes = made.plan.work.passes
+    assert passes.later[1] - passes.first[1] == pytest.approx(added / 2)
+    assert made.result.breakdown["backward"] == pytest.approx(2 + added)
