@@ -17,7 +17,9 @@ def drawn(scheduler, *given, second):
     step = Step(Shape(buckets, 2, 1, (0, 1), (True, True), (second, second), (), **kinds), scheduler.queue)
     scheduler.lay_out(step)
     lines = []
-    for place, task in enumerate(step.graph().tasks):
+    graph = step.graph()
+    assert graph.together and not graph.periodic  # all wait for each other at its end
+    for place, task in enumerate(graph.tasks):
         cost = f"{task.cost.name} {task.cost.index}"
         told = {key: value for key, value in asdict(task).items() if key not in ("cost", "stream", "term", "label")}
         plain = {"after": (), "earlier": (), "ready": -1, "bucket": -1, "layer": -1, "sends": True, "slowed": ""}

@@ -81,6 +81,10 @@ def test_streams_and_other_pairs_share_links_at_once():
     assert ends((0.0, one(), 0.0, 0), (0.0, one(), 0.0, 1)) == pytest.approx([2, 2])
     assert ends((0.0, one(0, 1)), (0.0, one(0, 2))) == pytest.approx([2, 2])
     assert ends((0.0, one(0, 1)), (0.0, one(1, 0))) == pytest.approx([1, 1])
+    # In rounds of one exchange a sender's messages, and those that a receiver gets, go one after the other.
+    for later in (one(0, 2, 0.25 * B), one(2, 1, 0.25 * B)):
+        made, _ = followed(switch(3, 1, B), [(0.0, [*one(0, 1), *later])])
+        assert made[0].ended.tolist() == pytest.approx([1, 1.25])
     # Half of the link for 1 s, then the rest of the other alone: 1 + 1/2 s.
     assert ends((0.0, one(0, 1)), (0.5, one(0, 2, 0.25 * B))) == pytest.approx([1.25, 1.0])
 
