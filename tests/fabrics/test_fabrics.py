@@ -505,18 +505,12 @@ def test_what_a_collective_takes_beside_links_is_its_start_up_and_the_copy_of_it
 @pytest.mark.parametrize(
     ("spec", "name", "default", "least", "most"),
     [
-        (SingleSwitch, "nics_per_node", 1, 1, 64),
-        (SingleSwitch, "nics_per_gpu", None, 1, 64),
-        (FatTree, "k", None, 2, 128),
-        (LeafSpine, "spines", 1, 1, 4096),
-        (MeasuredCollective, "workers", PydanticUndefined, 2, 10**12),
-        (Shaper, "sockets", 32, 1, 4096),
-        (Transport, "streams", 1, 1, 1024),
-        (Transport, "prior_width", None, 1, 100),
-        (Line, "streams", 1, 1, 1024),
-        (Pair, "streams", None, 1, 1024),
+        (SingleSwitch, "nics_per_node", 1, 1, 64), (SingleSwitch, "nics_per_gpu", None, 1, 64),
+        (FatTree, "k", None, 2, 128), (LeafSpine, "spines", 1, 1, 4096), (Shaper, "sockets", 32, 1, 4096),
+        (MeasuredCollective, "workers", PydanticUndefined, 2, 10**12), (Transport, "streams", 1, 1, 1024),
+        (Transport, "prior_width", None, 1, 100), (Line, "streams", 1, 1, 1024), (Pair, "streams", None, 1, 1024),
     ],
-)
+)  # fmt: skip
 def test_a_number_of_a_network_has_a_default_and_two_ends(spec, name, default, least, most):
     (number,) = (each for of, each, _ in numbers(spec) if of == name)
     assert (spec.model_fields[name].default, number.smallest, number.largest) == (default, least, most)

@@ -1,10 +1,17 @@
-"""The lines that set a sharded schedule in each framework, on meshes where it has them."""
+"""What users set of a schedule: lines in each framework, choices on a mesh, and numbers with their ends."""
 
 import pytest
+from number_fields import numbers
+from pydantic_core import PydanticUndefined
 
 from simulator.models.sharding import Mesh
+from simulator.schedulers.asc_wfbp import SimultaneousMerged
 from simulator.schedulers.fsdp import Fsdp
 from simulator.schedulers.megatron import Megatron
+from simulator.schedulers.mg_wfbp import MergedGradient
+from simulator.schedulers.overlapped_diloco import OverlappedDiLoCo
+from simulator.schedulers.streaming_diloco import StreamingDiLoCo
+from simulator.schedulers.wfbp import WaitFree
 from simulator.schedulers.zero import Zero
 
 ALONE, GROUPED = Mesh(size=16, each=8, replicas=1), Mesh(size=8, each=4, replicas=2, passes=3)
@@ -67,40 +74,46 @@ def test_a_schedule_is_set_by_these_lines_in_these_frameworks(scheduler, mesh, p
 
 
 @pytest.mark.parametrize(
-    ("scheduler", "mesh", "offered"),
+    ("scheduler", "mesh", "first", "second"),
     [
-        (Fsdp(), ALONE, [("none", "all"), ("forward", "all"), ("node", "all")]),
-        (Fsdp(flat=True), ALONE, [("none", "all"), ("forward", "all")]),
-        (Fsdp(), ALONE._replace(each=16), [("none", "all"), ("forward", "all")]),
-        (Fsdp(flat=True), ALONE._replace(passes=2),
-            [(keep, accumulate) for keep in ("none", "forward") for accumulate in ("all", "none")]),
-        (Fsdp(), GROUPED, [(keep, accumulate) for keep in ("none", "forward", "node")
-            for accumulate in ("all", "reduce_scatter", "none")]),
-        (Zero(stage=2), ALONE, [(1, True), (2, True)]),
-        (Zero(stage=2), GROUPED, []),
-        (Megatron(overlap_grad_reduce=False, overlap_param_gather=False), ALONE, [(True, True)]),
+        (Fsdp(), ALONE, "none forward node", "all"), (Fsdp(flat=True), ALONE, "none forward", "all"),
+        (Fsdp(), ALONE._replace(each=16), "none forward", "all"),
+        (Fsdp(flat=True), ALONE._replace(passes=2), "none forward", "all none"),
+        (Fsdp(), GROUPED, "none forward node", "all reduce_scatter none"),
+        (Zero(), ALONE, "1 2", "True"), (Zero(), GROUPED, "", ""),
+        (Megatron(overlap_grad_reduce=False, overlap_param_gather=False), ALONE, "True", "True"),
     ],
 )  # fmt: skip
-def test_users_can_choose_these_settings_on_a_mesh(scheduler, mesh, offered):
+def test_users_can_choose_these_settings_on_a_mesh(scheduler, mesh, first, second):
     names = {"fsdp": ("keep", "accumulate"), "zero": ("stage", "overlap_comm")}
     read = names.get(scheduler.kind, ("overlap_grad_reduce", "overlap_param_gather"))
-    assert [tuple(getattr(each, name) for name in read) for each in scheduler.settings(mesh)] == offered
-
-
-UNITS = [5, 1, 4, 2, 7]
+    offered = [tuple(str(getattr(each, name)) for name in read) for each in scheduler.settings(mesh)]
+    assert offered == [(one, other) for one in first.split() for other in second.split()]
 
 
 @pytest.mark.parametrize(
-    ("scheduler", "gathered", "reduced", "reduced_in_passes"),
+    ("scheduler", "gathered", "reduced", "in_passes"),
     [
-        (Fsdp(), 9, 9, 9),
-        (Fsdp(prefetch=2), 13, 9, 9),
-        (Fsdp(keep="forward", accumulate="none"), 19, 9, 19),
-        (Zero(stage=1), 19, 19, 19),
-        (Zero(stage=2), 19, 9, 9),
-        (Megatron(), 19, 19, 19),
+        (Fsdp(), 9, 9, 9), (Fsdp(prefetch=2), 13, 9, 9), (Fsdp(keep="forward", accumulate="none"), 19, 9, 19),
+        (Zero(stage=1), 19, 19, 19), (Zero(stage=2), 19, 9, 9), (Megatron(), 19, 19, 19),
     ],
-)
-def test_as_many_parameters_and_gradients_are_whole_at_a_time(scheduler, gathered, reduced, reduced_in_passes):
-    assert scheduler.gathered_at_once(UNITS) == gathered
-    assert [scheduler.reduced_at_once(UNITS, passes) for passes in (1, 2)] == [reduced, reduced_in_passes]
+)  # fmt: skip
+def test_as_many_parameters_and_gradients_are_whole_at_a_time(scheduler, gathered, reduced, in_passes):
+    units = [5, 1, 4, 2, 7]
+    made = scheduler.gathered_at_once(units), *(scheduler.reduced_at_once(units, passes) for passes in (1, 2))
+    assert made == (gathered, reduced, in_passes)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "name", "default", "least", "most"),
+    [
+        (WaitFree, "streams", 1, 1, 64), (SimultaneousMerged, "streams", 2, 1, 64), (Fsdp, "prefetch", 1, 1, 64),
+        (Fsdp, "shard", None, 1, 2**20), (MergedGradient, "smallest", 8192, 0, 10**12),
+        (StreamingDiLoCo, "fragments", 1, 1, 10**5), (StreamingDiLoCo, "delay", 0, 0, 10**6),
+        (StreamingDiLoCo, "mixing", 0.5, 0, 1), (OverlappedDiLoCo, "site", None, 1, 2**20),
+        (OverlappedDiLoCo, "delay", None, 0, 10**6), (StreamingDiLoCo, "inner_steps", PydanticUndefined, 1, 10**6),
+    ],
+)  # fmt: skip
+def test_a_number_of_a_schedule_has_a_default_and_two_ends(schedule, name, default, least, most):
+    (number,) = (each for of, each, _ in numbers(schedule) if of == name)
+    assert (schedule.model_fields[name].default, number.smallest, number.largest) == (default, least, most)
