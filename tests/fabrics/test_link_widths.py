@@ -73,19 +73,6 @@ def test_another_version_is_less_sure():
     assert (same.level, other.level) == ("measured", "transferred")
 
 
-@pytest.mark.parametrize("part", ["rate", "start_up"])
-def test_variances_of_the_fit_of_distance_and_of_version_add_up(part):
-    """Three doublings from 8 nodes, and another version than the one that was fitted."""
-    fit = FIT | {"rate": "1 %", "start_up": "2 %"}
-    made = getattr(link_width(network(transport="tcp", fitted_for=fit, nccl={"version": "2.18"}), 64), part)
-    farther = getattr(shipped_widths()["nodes farther"]["nccl"], part)
-    version = getattr(shipped_widths()["nodes version"]["tcp"], part)
-    own = NORMAL_95 * {"rate": 0.01, "start_up": 0.02}[part]
-    described = getattr(link_width(network(transport="tcp"), 64), part)
-    squares = own**2 + 3 * math.log(farther) ** 2 + math.log(version) ** 2
-    assert made == pytest.approx(min(math.exp(math.sqrt(squares)), described))
-
-
 def test_a_changed_bandwidth_is_described_only():
     changed = fitted(rate="5 %", start_up="5 %").model_copy(update={"bandwidth": 2e9})
     assert link_width(changed, 8) == link_width(network(transport="tcp"), 8)
