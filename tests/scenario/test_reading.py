@@ -1,10 +1,12 @@
 """Names, questions and `versus` follow what is set on the command line."""
 
+import json
+
 import pytest
 from places import ROOT
 
 from simulator.errors import InputError
-from simulator.scenario.reading import load, load_versus
+from simulator.scenario.reading import load, load_versus, parse_scenario
 from simulator.scenario.scenario import Measured, Scenario
 
 NAME = "ResNet-50, Top-k 0.1 %, 32 GPUs on 10 GbE"
@@ -95,12 +97,25 @@ def test_a_measurement_is_of_the_scenario_in_which_it_stands_whatever_is_changed
         for each in found:
             at = each.measured.at
             assert (at.cluster.nodes, at.measured, at.versus, at.name) == (nodes, None, None, "small")
-            assert load(each.resolved()).measured.at.cluster.nodes == nodes
+            assert load(json.loads(json.dumps(each.resolved()))).measured.at.cluster.nodes == nodes
     changed = load(plain, {"cluster.nodes": 4, "measured": TIMED | {"at": {"sparsifier": "qsgd"}}}).measured.at
     assert (changed.cluster.nodes, changed.sparsifier.kind) == (4, "qsgd")
     assert load(SMALL | {"measured": {"source": "nobody"}}).measured.at == {}
+    fitted, shares = TIMED | {"used_in_fit": True}, {"source": "a clock", "density_selected": 0.1}
+    found = [load(SMALL | {"measured": item}).narrowing for item in (TIMED, fitted, shares)]
+    assert [item is not None for item in found] == [True, False, False]
     with pytest.raises(InputError, match=r"measured.at: cluster.nodes: expected at least 1, got 0"):
         load(SMALL | {"measured": TIMED | {"at": {"cluster.nodes": 0}}})
+
+
+def test_a_fold_is_refused_where_a_link_changes_and_a_text_without_keys_by_its_name():
+    link = {"link": "node 0 NIC", "factor": 0.5}
+    assert load(SMALL, {"fidelity": "fold", "cluster.links": [link]}).fidelity == "fold"
+    for change in ({"start": 1.0}, {"until": 1.0}, {"factor": 0.0}):
+        with pytest.raises(InputError, match="expected fidelity auto or flows, got fold: node 0 NIC changes while"):
+            load(SMALL, {"fidelity": "fold", "cluster.links": [link | change]})
+    with pytest.raises(InputError, match="^mine"):
+        parse_scenario("- 1", "mine")
 
 
 def test_a_baseline_has_the_notes_of_nobody_and_the_measurement_of_its_scenario():

@@ -34,6 +34,16 @@ def test_up_to_32_steps_in_a_row_are_shown_one_by_one(steps, shown):
     assert iteration.time == pytest.approx(6.0 * steps + 0.004)  # an all-reduce of 4 kB
 
 
+@pytest.mark.parametrize("steps", [4, 5])
+def test_passes_of_steps_run_slower_beside_an_exchange_that_goes_on(steps):
+    """Ten seconds of exchange hold 20/3 of compute at two thirds of its pace; the other passes take what they take."""
+    scheduler = {"kind": "overlapped_diloco", "inner_steps": steps}
+    made = worked([(10, 2, 3)], scheduler=scheduler, runtime={"name": "slowed", "compute_slowdown": 0.5})
+    iteration = run_point(plan_of(Scenario.model_validate(made)))
+    assert iteration.time == pytest.approx(5 * steps + 10 / 3)
+    assert iteration.breakdown["slowdown"] == pytest.approx(10 / 3)
+
+
 def test_passes_of_a_step_are_shown_one_by_one():
     """Two micro-batches: forward and backward, twice, of half the time each."""
     made = computed(period_of(2, passes=2))
