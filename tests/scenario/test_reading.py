@@ -114,7 +114,7 @@ def test_a_fold_is_refused_where_a_link_changes_and_a_text_without_keys_by_its_n
     for change in ({"start": 1.0}, {"until": 1.0}, {"factor": 0.0}):
         with pytest.raises(InputError, match="expected fidelity auto or flows, got fold: node 0 NIC changes while"):
             load(SMALL, {"fidelity": "fold", "cluster.links": [link | change]})
-    with pytest.raises(InputError, match="^mine"):
+    with pytest.raises(InputError, match=r"^mine"):
         parse_scenario("- 1", "mine")
 
 
