@@ -68,6 +68,7 @@ def test_a_relay_passes_on_what_two_sites_send():
     back = ["node 2 NIC out", "c up", "c to b", "b down", "b up", "b to a", "a down", "node 0 NIC in"]
     assert way(fabric, 3, 2, 0) == (back, 0.05 + WAY)
     assert way(fabric, 3, 0, 1)[0] == ["node 0 NIC out", "a up", "a to b", "b down", "node 1 NIC in"]
+    assert "a up" in way(wide_area(1, 1, 1, pairs=[{"sites": ["b", "c"], "through": "a"}]), 3, 1, 2)[0]
     assert not [name for name in fabric.wire(Layout(3, 1)).names if name in ("a to c", "c to a")]
 
 
