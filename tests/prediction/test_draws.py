@@ -16,7 +16,7 @@ from simulator.scenario.reading import load
 SPREAD = {"kind": "topk", "density": 0.01}
 
 
-def draws(workers, *, iterations=3, warmup=1, seed=0, jitter=0.1, consecutive=False):
+def draws(workers, *, iterations=3, warmup=1, seed=0, jitter=0.1, consecutive=False, **more):
     changes = {
         "cluster.nodes": workers,
         "cluster.gpus_per_node": 1,
@@ -25,6 +25,7 @@ def draws(workers, *, iterations=3, warmup=1, seed=0, jitter=0.1, consecutive=Fa
         "warmup": warmup,
         "seed": seed,
         "sparsifier": SPREAD,
+        **more,
     }
     scenario = load("quickstart", changes)
     return list(draw_differences(scenario, plan_of(scenario), consecutive))
@@ -48,6 +49,17 @@ def test_each_part_of_a_long_run_is_drawn_by_itself(monkeypatch):
 
 def test_the_warm_up_takes_the_first_draws():
     np.testing.assert_array_equal(draws(4)[0].compute, draws(4, consecutive=True)[1].compute)
+
+
+@pytest.mark.parametrize("steps", [1, 4, 256, 257])
+def test_a_period_of_steps_takes_as_long_as_the_mean_of_their_draws(steps):
+    """An exponential draw is never below 1 - jitter; the mean of many has the deviation jitter / sqrt(steps)."""
+    shape = {"cluster.stragglers.distribution": "exponential", "scheduler": {"kind": "diloco", "inner_steps": steps}}
+    compute = np.array([item.compute for item in draws(500, jitter=0.5, **shape)])
+    error = 0.5 / math.sqrt(steps)
+    assert compute.mean() == pytest.approx(1, abs=5 * error / math.sqrt(compute.size))
+    assert compute.std() == pytest.approx(error, rel=0.15)
+    assert (compute.min() == pytest.approx(0.5, abs=0.01)) == (steps == 1)
 
 
 def test_seeds_workers_and_iterations_are_independent():
