@@ -9,7 +9,7 @@ import simpy
 
 from examples import switch
 from simulator.engine.rounds import compiled_loop
-from simulator.engine.rounds.disturbances import NO_DISTURBANCES, Disturbances, LinkChange, SteadyTraffic
+from simulator.engine.rounds.disturbances import NO_DISTURBANCES, Disturbances, LinkChange, Stalled, SteadyTraffic
 from simulator.engine.rounds.equivalence_classes import structure
 from simulator.engine.rounds.network import Network
 from simulator.fabrics.single_switch import SingleSwitch
@@ -114,6 +114,14 @@ def test_links_carry_their_share_of_what_is_stated_from_each_change_on(times, fa
     link = wiring.names.index("node 1 NIC in")
     changes = [LinkChange(time, (link,), share) for time, share in zip(times, (factor, 1.0), strict=False)]
     assert ends((0.0, one()), wiring=wiring, around=Disturbances(tuple(changes))) == pytest.approx([end])
+
+
+def test_an_exchange_over_a_link_that_stays_dead_ends_with_its_name():
+    wiring = switch(3, 1, B)
+    dead = LinkChange(0.5, (wiring.names.index("node 1 NIC in"),), 0.0)
+    with pytest.raises(Stalled) as caught:
+        ends((0.0, one()), (0.0, one(0, 2)), wiring=wiring, around=Disturbances((dead,)))
+    assert caught.value.args[0] == ["node 1 NIC in"]
 
 
 @pytest.mark.parametrize(("rate", "end"), [(0.25 * B, 4 / 3), (0.5 * B, 2.0), (9 * B, 2.0)])
