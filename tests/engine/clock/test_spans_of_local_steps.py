@@ -8,9 +8,9 @@ from simulator.prediction.run import plan_of
 from simulator.scenario.scenario import Scenario
 
 
-def period_of(steps, passes=1):
+def period_of(steps, passes=1, **more):
     """One worker, steps of 2 s forward, 3 s backward and 1 s of update, in equal passes."""
-    workload = {"batch_size": 4, "micro_batches": passes, "update_time": 1.0}
+    workload = {"batch_size": 4, "micro_batches": passes, "update_time": 1.0, **more}
     scheduler = {"kind": "local_sgd", "inner_steps": steps}
     made = worked([(0.001, 2, 3)], bandwidth=1e6, workload=workload, scheduler=scheduler)
     return run_point(plan_of(Scenario.model_validate(made)))
@@ -49,3 +49,5 @@ def test_passes_of_a_step_are_shown_one_by_one():
     made = computed(period_of(2, passes=2))
     assert [item.term for item in made] == ["forward", "backward", "forward", "backward", "update"] * 2
     assert [item.duration for item in made[:5]] == pytest.approx([1, 1.5, 1, 1.5, 1])
+    loaded = [item for item in period_of(2, input_time=0.5).spans_of(0) if item.label == "waiting for data"]
+    assert [(item.start, item.end, item.term) for item in loaded] == [(0, 0.5, "idle"), (6.5, 7, "idle")]
