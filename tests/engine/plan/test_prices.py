@@ -1,12 +1,19 @@
 """Prices of steps: seconds of each by itself, and what all of them send, by hand."""
 
+import math
+
 import numpy as np
 import pytest
+from sharded_scenarios import NUMEL, sharded
 
+from simulator.engine.clock.graphs import graph_of
+from simulator.engine.clock.run_points import run_point
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.prices import price_steps
+from simulator.engine.plan.work.division import price_costs
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.models.exchange import AllGather, AllReduce, Layout, Messages, ReduceScatter, Round
+from simulator.prediction.run import plan_of
 from simulator.topologies.ring import Ring
 
 
@@ -29,3 +36,20 @@ def test_steps_of_all_kinds_are_priced_each_by_itself_and_counted_by_how_often_t
     traffic, algorithms = price_steps(steps, (), network).count(np.array([1.0, 0, 0, 0, 2, 0]))
     assert traffic.sent.tolist() == [12e6, 6e6, 6e6, 6e6]
     assert (algorithms["all_reduce", "ring"], algorithms["messages", "swap"]) == (1, 2)
+
+
+def test_stages_of_exchanges_that_are_repeated_take_all_of_their_time():
+    """Of six micro-batches that all exchange their gradients, four are written down once."""
+    plan = plan_of(sharded({"kind": "bucketed", "accumulate": "all"}, micro_batches=6))
+    graph = graph_of(plan)
+    seconds = [stage.seconds for place in graph.exchanges for stage in plan.stages_of(graph.tasks[place])]
+    assert math.fsum(seconds) == pytest.approx(run_point(plan).communication_total)
+
+
+def test_the_cost_of_a_bucket_has_the_software_of_its_collective():
+    plain, slow = (
+        price_costs(plan_of(sharded("mg_wfbp", runtime={"name": "own", "negotiation": wait})).setup)
+        for wait in ("0 s", "2 ms")
+    )
+    numels = np.array([1.0, NUMEL])
+    assert (slow.exchange(numels) - plain.exchange(numels)).tolist() == pytest.approx([2e-3, 2e-3], rel=1e-6)
