@@ -16,18 +16,15 @@ def drawn(scheduler, *given, second):
     buckets = tuple(singles([Layer(name=name, numel=9) for name in "ab"]))
     step = Step(Shape(buckets, 2, 1, (0, 1), (True, True), (second, second), (), **kinds), scheduler.queue)
     scheduler.lay_out(step)
-    lines = []
-    graph = step.graph()
+    lines, graph = [], step.graph()
     assert graph.together and not graph.periodic  # all wait for each other at its end
     for place, task in enumerate(graph.tasks):
-        cost = f"{task.cost.name} {task.cost.index}"
+        stream = "" if task.stream == "compute" else f" on {task.stream}"
         told = {key: value for key, value in asdict(task).items() if key not in ("cost", "stream", "term", "label")}
         plain = {"after": (), "earlier": (), "ready": -1, "bucket": -1, "layer": -1, "sends": True, "slowed": ""}
         words = [f"{key} {value}" for key, value in told.items() if value != plain.get(key, 0) and value is not True]
         words += [key for key, value in told.items() if value is True and key != "sends"]
-        lines.append(
-            f"{place} {cost}{' on ' + task.stream if task.stream != 'compute' else ''}: {', '.join(words)}".rstrip()
-        )
+        lines.append(f"{place} {task.cost.name} {task.cost.index}{stream}: {', '.join(words)}".rstrip())
     return lines
 
 
