@@ -116,7 +116,7 @@ def completion_time(seconds: float, rate: float, lost: float) -> float:
     (e^(rate t) - 1) (1 / rate + lost) for failures at a constant `rate`, each of which costs `lost` seconds more: the
     renewal argument of Young (CACM 17, 1974) and Daly (FGCS 22, 2006). Infinite where it never ends.
     """
-    if not rate * seconds:
+    if not rate:
         return seconds
     return math.expm1(rate * seconds) * (1 / rate + lost) if rate * seconds < _MOST else math.inf
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Self
 
-from pydantic import Field
-
+from simulator.bounds import Count
 from simulator.models.sharding import Mesh
 from simulator.schedulers.base import Additions
 from simulator.schedulers.sharded import InBuckets, Place
@@ -36,7 +35,7 @@ class Megatron(InBuckets, kind="megatron"):
         {"reduce_wire": "sdp4bit", "gather_wire": "int8"},
     )
 
-    bucket: int = Field(default=40_000_000, ge=1, le=10**12)
+    bucket: Count = 40_000_000
     overlap_grad_reduce: bool = True
     overlap_param_gather: bool = True
     fused_accumulation: bool = True

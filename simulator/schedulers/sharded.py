@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field
 
+from simulator.bounds import Count
 from simulator.models.exchange import Bucket
 from simulator.models.layers import Layer, block_of, fuse
 from simulator.models.precision import NumberFormat, Precision
@@ -131,7 +132,7 @@ class InBuckets(Sharded):
 
     in_place: ClassVar[bool] = True
 
-    bucket: int = Field(ge=1, le=10**12)
+    bucket: Count
 
     def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
         """Fused buckets in backward order."""

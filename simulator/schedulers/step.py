@@ -44,13 +44,13 @@ class Shape(Record):
     turns: tuple[int, ...]
     exists: tuple[bool, ...]
     halves: tuple[bool, ...]
-    modules: tuple[int, ...] = ()
-    alone: bool = False
-    shares: bool = False
-    joint: bool = False
-    staged: bool = False
-    inside: bool = False
-    live: bool = False
+    modules: tuple[int, ...]
+    alone: bool
+    shares: bool
+    joint: bool
+    staged: bool
+    inside: bool
+    live: bool
 
     def covers(self) -> list[list[int]]:
         """For each layer the buckets that hold a part of it."""

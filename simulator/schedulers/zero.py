@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal, Self
 
-from pydantic import Field
-
+from simulator.bounds import Count
 from simulator.models.sharding import Copies, Mesh
 from simulator.schedulers.base import Additions
 from simulator.schedulers.sharded import InBuckets, Place, most_together, zero_place
@@ -29,7 +28,7 @@ class Zero(InBuckets, kind="zero"):
     sums_whole: ClassVar[bool] = True
 
     stage: Literal[1, 2] = 2
-    bucket: int = Field(default=500_000_000, ge=1, le=10**12)
+    bucket: Count = 500_000_000
     overlap_comm: bool = False
 
     @property

@@ -5,9 +5,11 @@ import math
 
 import numpy as np
 import pytest
+from number_fields import numbers
 from pydantic import ValidationError
-from pydantic_core import PydanticCustomError
+from pydantic_core import PydanticCustomError, PydanticUndefined
 
+from simulator.fabrics.collectives import MeasuredCollective
 from simulator.fabrics.direct_ring import DirectRing
 from simulator.fabrics.fat_tree import FatTree
 from simulator.fabrics.intra_node import IntraNode
@@ -15,7 +17,10 @@ from simulator.fabrics.leaf_spine import LeafSpine, spread
 from simulator.fabrics.nvlink_mesh import NvlinkMesh
 from simulator.fabrics.nvswitch import NvSwitch
 from simulator.fabrics.single_switch import SingleSwitch
+from simulator.fabrics.sites import Line, Pair
 from simulator.fabrics.torus import Torus
+from simulator.fabrics.transport import Shaper, Transport
+from simulator.hardware.machine import LibraryTerms, Machine
 from simulator.models.exchange import Layout, Route
 from simulator.records import replace
 
@@ -464,3 +469,48 @@ def test_groups_that_share_a_node_share_its_rails():
     assert (half.rails, half.carried(2)) == (4, 4 * B)
     crowded = SingleSwitch(bandwidth=B, nics_per_node=2).shared_by(8, 8)
     assert (crowded.rails, crowded.carried(2)) == (1, B / 4)
+
+
+MEASURED = LibraryTerms(version="2.18", reported_bandwidth=3 * B)
+SQUARE = ((0, 1, 2), (1, 2, 2), (2, 3, 2), (0, 3, 2), (0, 4, 9))
+
+
+def test_a_library_sees_the_hardware_that_a_fabric_describes():
+    """Twelve NICs in pairs beside four GPUs; of a square of double links two rings of two links each, one each way."""
+    leaves = LeafSpine(bandwidth=B, latency=ALPHA, hop_latency=HOP, nodes_per_leaf=2, nics_per_node=12, nics_per_gpu=2)
+    inside = IntraNode(bandwidth=45e10, latency=HOP, host=4e9)
+    seen = leaves.model_copy(update={"intra_node": inside}).machine(Layout(4, 4), "ideal")
+    assert seen.far_latency == pytest.approx(4 * HOP)  # from 0 to 1, 2, 3 and back, two steps cross a spine
+    common = {"latency": ALPHA, "inside_latency": HOP, "inside": "nvlink", "port": 45e10}
+    expected = Machine(**common, generation="hopper", nics=4, reported=2 * B, switched=True, host=4e9)
+    assert replace(seen, far_latency=0.0) == expected
+    square = IntraNode(bandwidth=45e10, latency=HOP, mesh=SQUARE, host=B)
+    alone = SingleSwitch(bandwidth=B, latency=ALPHA, intra_node=square, nccl=MEASURED, collective_start_up=ALPHA)
+    seen = alone.machine(Layout(2, 4), "ideal")
+    expected = Machine(**common, reported=3 * B, host=B, terms=MEASURED, start_up_measured=True)
+    assert replace(seen, cycles=()) == expected
+    assert sorted(seen.cycles) == [((0, 1, 2, 3), 2), ((0, 3, 2, 1), 2)]
+    assert [square.joins_all_alike(gpus) for gpus in (2, 3, 4)] == [True, False, False]
+    assert IntraNode(bandwidth=B, mesh=((0, 1, 2), (1, 2, 2), (0, 2, 2))).joins_all_alike(3)
+    assert not IntraNode(bandwidth=B, mesh=((0, 1, 2), (1, 2, 2), (0, 2, 1))).joins_all_alike(3)
+    assert [IntraNode(bandwidth=rate).joined_by for rate in (64e9, 65e9)] == ["pci", "nvlink"]
+
+
+def test_what_a_collective_takes_beside_links_is_its_start_up_and_the_copy_of_its_bytes():
+    fabric = SingleSwitch(bandwidth=B, collective_start_up=3e-6, copy_bandwidth=2e6)
+    assert fabric.added_seconds(np.array([0.0, 0.5, 8.0])).tolist() == pytest.approx([0.0, 3.25e-6, 7e-6])
+    assert SingleSwitch(bandwidth=B).added_seconds(np.array([8.0])).tolist() == [0.0]
+
+
+@pytest.mark.parametrize(
+    ("spec", "name", "default", "least", "most"),
+    [
+        (SingleSwitch, "nics_per_node", 1, 1, 64), (SingleSwitch, "nics_per_gpu", None, 1, 64),
+        (FatTree, "k", None, 2, 128), (LeafSpine, "spines", 1, 1, 4096), (Shaper, "sockets", 32, 1, 4096),
+        (MeasuredCollective, "workers", PydanticUndefined, 2, 10**12), (Transport, "streams", 1, 1, 1024),
+        (Transport, "prior_width", None, 1, 100), (Line, "streams", 1, 1, 1024), (Pair, "streams", None, 1, 1024),
+    ],
+)  # fmt: skip
+def test_a_number_of_a_network_has_a_default_and_two_ends(spec, name, default, least, most):
+    (number,) = (each for of, each, _ in numbers(spec) if of == name)
+    assert (spec.model_fields[name].default, number.smallest, number.largest) == (default, least, most)

@@ -72,6 +72,7 @@ def test_rates_and_delays_are_scaled_apart():
         (Pair, {"sites": ("a", "b"), "through": "b"}, "expected different sites, got a, b, b"),
         (Pair, {"sites": ("a", "b"), "through": "c", "loss": 0.1}, "expected `through` alone, got `loss` with"),
         (Line, {"loss": 0.6}, "less than or equal to 0.5"),
+        (Pair, {"sites": ("a", "b"), "loss": 0.6}, "less than or equal to 0.5"),
         (Line, {"latency": -1}, "at least 0"),
     ],
 )

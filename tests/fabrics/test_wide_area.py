@@ -68,6 +68,7 @@ def test_a_relay_passes_on_what_two_sites_send():
     back = ["node 2 NIC out", "c up", "c to b", "b down", "b up", "b to a", "a down", "node 0 NIC in"]
     assert way(fabric, 3, 2, 0) == (back, 0.05 + WAY)
     assert way(fabric, 3, 0, 1)[0] == ["node 0 NIC out", "a up", "a to b", "b down", "node 1 NIC in"]
+    assert "a up" in way(wide_area(1, 1, 1, pairs=[{"sites": ["b", "c"], "through": "a"}]), 3, 1, 2)[0]
     assert not [name for name in fabric.wire(Layout(3, 1)).names if name in ("a to c", "c to a")]
 
 
@@ -215,6 +216,46 @@ def test_a_slower_network_is_slower_in_the_interval():
     low, high = document["iteration_time_interval_s"]
     assert low < 0.7 * document["iteration_time_s"]
     assert high > 1.4 * document["iteration_time_s"]
+
+
+MANY = {
+    "between": {"rate": 5e6, "back": 7e6, "latency": WAY, "jitter": 0.004},
+    "pairs": [{"sites": ["a", "b"], "rate": 3e6}, {"sites": ["a", "c"], "through": "b"}],
+    "store": {"bandwidth": 11e6, "latency": 0.1},
+}
+
+
+def rates_of(fabric):
+    """What every link of a network with a node at each site carries, by name."""
+    wiring = fabric.wire(Layout(sum(site.nodes for site in fabric.sites), 1, 1))
+    return dict(zip(wiring.names, wiring.capacity.tolist(), strict=True))
+
+
+def test_groups_share_sites_and_lines_and_nodes_of_theirs_have_a_part_of_the_nics():
+    """Six groups, three in a node with two NICs: each has every second node, two thirds of a NIC, a sixth of lines."""
+    whole = wide_area({"nodes": 2, **HOME}, 4, 2, nics_per_node=2, **MANY)
+    part = whole.shared_by(6, 3)
+    assert [site.nodes for site in part.sites] == [1, 2, 1]
+    one, all_of_it = rates_of(part), rates_of(whole)
+    assert one["node 0 NIC out"] == pytest.approx(NIC * 2 / 3)
+    for name in ("a up", "a down", "a to b", "b to a", "b to c", "c to b", "a to store", "store to c"):
+        assert one[name] == pytest.approx(all_of_it[name] / 6), name
+    assert (whole.groups_on("a to b", part, 6), whole.groups_on("node 0 NIC out", part, 6)) == (6, pytest.approx(1.5))
+    with pytest.raises(PydanticCustomError, match="expected sites of a multiple of 2 nodes, got 2, 3") as caught:
+        wide_area(2, 3).shared_by(2, 1)
+    assert caught.value.message().endswith("one GPU of 2 nodes exchanges with one of each other 2")
+
+
+def test_rates_streams_and_start_ups_of_all_lines_are_multiplied():
+    """What an interval asks: rates thrice, start-ups half; a pair with a relay has no line of its own."""
+    whole = wide_area({"nodes": 1, **HOME}, 1, 1, **MANY)
+    made = whole.model_copy(update=whole.times(3.0, 1.0, 0.5))
+    before, after = rates_of(whole), rates_of(made)
+    for name, rate in before.items():
+        assert after[name] == pytest.approx(rate if rate == NIC else 3 * rate), name
+    for src, dst in ((0, 1), (1, 2), (0, 2), (0, 3)):
+        links, start_up = way(whole, 3, src, dst, servers=1)
+        assert way(made, 3, src, dst, servers=1) == (links, pytest.approx(start_up / 2))
 
 
 def test_sites_without_nodes_are_warned_of():

@@ -22,6 +22,7 @@ from simulator.prediction.extrapolation import (
     selections_within,
 )
 from simulator.prediction.run import run
+from simulator.records import replace
 from simulator.scenario.reading import load
 from simulator.sparsifiers.base import Sparsifier
 from simulator.traces.format.trace import TraceSpec
@@ -29,6 +30,7 @@ from simulator.traces.format.writer import TraceWriter
 
 BUCKET = Bucket(0, (1000,), 0, (0,))
 TOPK = build(Sparsifier, {"kind": "topk", "density": 0.01})
+GTOPK = build(Sparsifier, {"kind": "gtopk", "density": 0.01})
 MICRO = build(Sparsifier, {"kind": "micro", "density": 0.01})
 METHODS = ("topk", "gaussiank", "threshold", "dgc", "redsync", "cltk", "randomk", "micro", "exdyna", "deft", "oktopk")
 
@@ -79,7 +81,24 @@ def test_workers_keep_their_differences():
     (same,) = extrapolate(TOPK, observed, [BUCKET], 20.0, 4)
     assert same.selected == pytest.approx(uneven)
     (more,) = extrapolate(TOPK, observed, [BUCKET], 20.0, 7)
-    assert more.selected.mean() == pytest.approx(10.0) and more.selected.max() > 12
+    further = largest_of_normal(7) / largest_of_normal(4)
+    apart = 1 + further * (np.resize(uneven, 7) / 10 - 1)
+    assert more.selected == pytest.approx(apart * 70 / apart.sum()) and more.largest == pytest.approx(10 + 2 * further)
+    fewer = [replace(item, selections=(replace(item.selections[0], largest=11.0),)) for item in observed[:2]]
+    (low,), (high,) = selections_within([more], [same], [*fewer, observed[2]], [BUCKET], 28)
+    for end, sign in ((low, -1), (high, 1)):  # seven times the workers of the largest that was seen
+        assert math.log(end.largest / more.largest) == pytest.approx(sign * 0.05 * math.log(7) / math.log(4))
+        assert (end.selected.mean() == pytest.approx(10) and end.selected.min() < more.selected.min()) or end is low
+
+
+def test_a_union_that_is_cut_again_is_a_power_of_the_workers():
+    """Of g Top-k, whose union no overlap law describes, up to the whole bucket; passes go on as the largest does."""
+    observed = [seen(n, 10.0, 100.0 * n**0.5, passes=1.0 + n) for n in (1, 2, 4)]
+    observed[-1] = replace(observed[-1], most_passes=50.0)
+    for n, union in ((16, 400.0), (1000, 1000.0)):
+        passes = 2 + (5 - 2) * largest_of_normal(n) / largest_of_normal(4)
+        (found,) = extrapolate(GTOPK, observed, [BUCKET], INDEPENDENT, n)
+        assert (found.aggregated, found.passes) == pytest.approx((union, passes))
 
 
 def test_parts_of_their_own_shrink_and_are_padded_more():
@@ -109,6 +128,7 @@ def test_exponents_that_are_noise_are_drawn_to_nothing():
     assert steady == pytest.approx(0.3)
     assert 0 < noisy < 0.3 * math.log(1.02) / math.log(4)
     assert fit_exponent({1: 0.0, 2: 1.0, 4: 2.0}) == 0
+    assert [fit_exponent({2: 1.0, 4: 8.0}), fit_exponent({1: 9.0, 2: 1.0, 4: 2.0, 8: 4.0})] == pytest.approx([3, 1])
 
 
 def test_the_width_grows_with_the_workers_and_is_what_fewer_workers_missed():

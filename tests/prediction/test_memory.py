@@ -126,6 +126,36 @@ def test_the_smallest_gpu_of_a_mixed_cluster_counts():
     assert memory(capacity=8 * GIB, cluster=cluster).gpu == "small" and memory(cluster=cluster).capacity == GIB
 
 
+SHORT = {"gradients": "bf16", "travels": "fp32"}
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "precision", "gathered", "reduced"),
+    [
+        ({"kind": "fsdp"}, SHORT, (2 * 500, 2 * 300), (2 * 500, 4 * 300)),
+        ({"kind": "fsdp", "prefetch": 2, "flat": True}, SHORT, (2 * 600, 0), (2 * 500, 4 * 300)),
+        ({"kind": "fsdp", "keep": "node"}, SHORT, (2 * (500 + 600 / 2), 2 * 300), (2 * 500, 4 * 300)),
+        ({"kind": "fsdp", "gather_wire": "int8"}, SHORT, (2 * 500, (1 + 4 / 2048) * 300), (2 * 500, 4 * 300)),
+        ({"kind": "fsdp", "reduce_wire": "loco"}, SHORT, (2 * 500, 2 * 300),
+            (2 * 500 + (1 + 1 / 2) * 600, (4 + 2 * (0.5 + 4 / 2048)) * 300)),
+        ({"kind": "fsdp", "reduce_wire": "bf16"}, SHORT, (2 * 500, 2 * 300), (2 * 500, 2 * 2 * 300)),
+        ({"kind": "fsdp", "accumulate": "none"}, SHORT, (2 * 500, 2 * 300), (2 * 600, 4 * 300)),
+        ({"kind": "zero", "stage": 1, "bucket": 1}, "fp32", (4 * (600 - 150), 0), (4 * (600 - 150), 4 * 300)),
+        ({"kind": "zero", "stage": 2, "bucket": 1}, "fp32", (4 * (600 - 150), 0), (4 * 500, 4 * 300)),
+        ({"kind": "zero", "stage": 1, "bucket": 1}, SHORT, (2 * 600, 0), (2 * 600, 4 * 300)),
+        ({"kind": "megatron", "bucket": 1}, SHORT, (2 * 600, 0), (4 * (600 - 150), 0)),
+    ],
+)  # fmt: skip
+def test_what_is_whole_for_a_while_and_buffers_of_its_collectives(scheduler, precision, gathered, reduced):
+    """Units of 100, 300 and 200 parameters on two nodes of two GPUs, in two passes; none or two buffers, besides."""
+    layers = [{"name": f"h.{number}.w", "numel": numel} for number, numel in enumerate((100, 300, 200))]
+    workload = {"layers": layers, "precision": precision, "micro_batches": 2}
+    found = memory(nodes=2, cluster={"gpus_per_node": 2}, scheduler=scheduler, workload=workload).details
+    for name, (whole, buffer) in (("gathered", gathered), ("reduced", reduced)):
+        (part,) = (part for part in found if part.name == name)
+        assert (part.least, part.nbytes, part.most) == pytest.approx((whole, whole + buffer, whole + 2 * buffer)), name
+
+
 BIG = {"activation_bytes": GIB, "optimiser": {"kind": "adamw", "implementation": "fused"}}
 
 

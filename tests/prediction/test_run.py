@@ -5,12 +5,14 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from worked_scenarios import worked
 
 from simulator.component import build, discover
 from simulator.errors import InputError
 from simulator.prediction.run import run, run_batch, time_batch, with_responses, with_responses_of
 from simulator.scenario.changes import with_value
 from simulator.scenario.reading import load
+from simulator.scenario.scenario import Scenario
 from simulator.sparsifiers.base import Sparsifier
 from simulator.studies.storage.row_table import row_of
 from simulator.topologies.base import Topology
@@ -97,3 +99,32 @@ def test_an_error_takes_the_place_of_what_fails():
 def test_without_intervals_no_input_is_looked_at():
     (made,) = run_batch([load("quickstart")], intervals=False)
     assert made.inputs == [] and made.document["calibration"] == []
+
+
+ALONE = "one exchange at a time, and no message waits for another worker's on a link; algorithm ring"
+MANY, AS_ASKED = "many exchanges at once share the links", "as asked: each link carries all its bytes at full rate"
+
+
+@pytest.mark.parametrize(
+    ("parts", "tier", "reason"),
+    [
+        ({"nodes": 1}, "fold", "one worker: nothing is exchanged"),
+        ({}, "fold", ALONE),
+        ({"network": {"protocols": [{"name": "LL", "up_to_per_worker": "1 kB"}]}}, "fold",
+            f"{ALONE}, protocol by payload: LL up to 1000 B per worker"),
+        ({"fidelity": "flows"}, "flows", "as asked; one exchange at a time; algorithm ring"),
+        ({"links": [{"link": "node 0", "factor": 0.5, "start": 1.0}]}, "flows",
+            "links change while exchanges are under way; algorithm ring"),
+        ({"scheduler": {"kind": "wfbp", "streams": 2}}, "flows",
+            "up to 2 exchanges at once share the links; algorithm ring"),
+        ({"topology": "parameter_server"}, "flows", f"{MANY}; algorithm parameter_server"),
+        ({"topology": "parameter_server", "fidelity": "fold"}, "fold",
+            f"{MANY} first in, first out, {AS_ASKED}; algorithm parameter_server"),
+        ({"network": {"kind": "leaf_spine", "nodes_per_leaf": 1, "oversubscription": 4}}, "flows",
+            "more may cross leaf 0 to spine 0 than it carries; algorithm ring"),
+    ],
+)  # fmt: skip
+def test_a_result_says_how_its_exchanges_were_timed_and_why(parts, tier, reason):
+    asked = Scenario.model_validate(worked([(1, 1, 1)] * 2, ignore_memory=True, **parts))
+    made = run(asked, intervals=False).result.fidelity
+    assert (made.tier, made.reason) == (tier, reason)

@@ -143,3 +143,16 @@ def test_a_fold_that_overfills_a_link_is_refused():
 def test_a_fold_that_is_exact_is_not_refused():
     asked, chosen = (simulate_scenario(load("quickstart", (f"fidelity={how}",))) for how in ("fold", "auto"))
     assert asked.figures.rows == chosen.figures.rows
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {}, {"cluster.stragglers.jitter": 0.1}, {"cluster.stragglers.slow": [{"worker": 1, "factor": 2.0}]},
+        {"cluster.network.burst": 1e6}, {"cluster.gpu": "gpus/v100", "sparsifier": {"kind": "topk", "density": 0.01}},
+    ],
+)  # fmt: skip
+def test_one_iteration_is_steady_where_all_workers_keep_to_their_mean(change):
+    """No jitter, nobody slower, no links that remember, and no kernels that take a while longer now and then."""
+    asked = {"cluster.gpu": "gpus/ideal", "sparsifier": "dense", "ignore_memory": True} | change
+    assert simulate_scenario(load("quickstart", asked)).is_steady == (not change)

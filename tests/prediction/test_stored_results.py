@@ -7,12 +7,14 @@ import math
 import pandas as pd
 import pytest
 from small_inputs import WHOLE
+from small_scenarios import small_scenario
 
 from simulator.answers import read_answer
 from simulator.errors import InputError
+from simulator.prediction import run_files
 from simulator.prediction.result import RunResult, column_keys
 from simulator.prediction.run import run
-from simulator.prediction.run_files import check_table, read_json, read_result
+from simulator.prediction.run_files import check_table, read_json, read_result, store, traffic_table
 from simulator.scenario.reading import load
 from simulator.studies.storage.row_table import row_of
 
@@ -105,6 +107,38 @@ def test_what_is_beyond_its_bounds_is_named(document, table):
 def test_a_part_of_another_form_is_refused(document, key, value):
     with pytest.raises(InputError, match=f"here: {key}"):
         read_result({**document, key: value}, "here")
+
+
+def stored(folder, **parts):
+    """The files of a job that computes for 1 s and sends 2,400 bytes of gradients at 1 kB/s, and its prediction."""
+    workload = {"layers": [{"name": "a", "numel": 600, "backward": 1.0}]}
+    card, network = {"name": "card", "ideal": True}, {"bandwidth": 1e3}
+    made = run(small_scenario(workload, card, network, ignore_memory=True, iterations=1, warmup=0, **parts))
+    store(folder, made)
+    return {path.name: path.read_text().splitlines() for path in folder.iterdir()}, made
+
+
+def test_traffic_is_written_by_pairs_and_of_very_many_by_nodes(tmp_path, monkeypatch):
+    files, _ = stored(tmp_path / "ring", nodes=3)
+    assert sorted(files) == ["result.json", "scenario.yaml", "traffic.csv"]
+    rows = ["worker 0,worker 1,3200.0", "worker 1,worker 2,3200.0", "worker 2,worker 0,3200.0"]
+    assert files["traffic.csv"] == ["source,destination,bytes", *rows]
+    files, made = stored(tmp_path / "server", topology={"kind": "parameter_server", "servers": 1})
+    pairs = [("worker 0", "server 0"), ("worker 1", "server 0"), ("server 0", "worker 0"), ("server 0", "worker 1")]
+    assert files["traffic.csv"][1:] == [f"{source},{other},2400.0" for source, other in pairs]
+    for most, first in ((4, "worker 0,server 0,2400.0"), (3, "node 0,node 2,2400.0")):
+        monkeypatch.setattr(run_files, "_PAIRS", most)
+        assert traffic_table(made).splitlines()[1] == first
+    assert sorted(stored(tmp_path / "alone", nodes=1)[0]) == ["result.json", "scenario.yaml"]
+
+
+def test_rates_of_shared_links_are_written_where_they_change(tmp_path):
+    """Two rounds of 1,200 bytes, of which node 0 sends 1,000 in a second, and the other 1,400 at half of its rate."""
+    files, _ = stored(tmp_path, cluster={"links": [{"link": "node 0 NIC out", "factor": 0.5, "start": 2.0}]})
+    assert files["links.csv"][0] == "time_s,link,bytes_per_s,utilisation"
+    changes = [line.split(",") for line in files["links.csv"] if "node 0 NIC out" in line]
+    found = [tuple(float(each) for each in (time, rate, share)) for time, _, rate, share in changes]
+    assert found == [pytest.approx(row) for row in ((1, 1e3, 1), (2, 500, 0.5), (4.8, 0, 0))]
 
 
 @pytest.mark.parametrize("text", ["[NaN]", "[Infinity]", "[-Infinity]", f"[{'9' * 400}]"])

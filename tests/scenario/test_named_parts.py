@@ -1,10 +1,18 @@
 """Parts that are named in scenarios: read once as long as their files are the same, and again when they are not."""
 
+import json
 from pathlib import Path
 
 import pytest
+from number_fields import numbers
 
+from simulator.errors import InputError
+from simulator.scenario import named_parts
+from simulator.scenario.changes import with_runtime, with_value, without_randomness
+from simulator.scenario.cluster import Cluster
+from simulator.scenario.named_parts import WorkloadSource, read_gpu, read_part, read_runtime, read_workload
 from simulator.scenario.reading import load
+from simulator.scenario.scenario import Mixture, OtherJob, Scenario
 
 SCENARIO = """
 name: one
@@ -14,6 +22,7 @@ topology: ring
 sparsifier: dense
 scheduler: sequential
 """
+SIZES = {"n_embd": 64, "n_layer": 1, "n_head": 4, "vocab_size": 99}
 FILES = {
     "model.yaml": "{name: model, batch_size: 8, layers: layers.csv}\n",
     "layers.csv": "name,numel,forward_s,backward_s\na,1000,0.1,0.2\n",
@@ -91,3 +100,69 @@ def test_a_model_is_named_by_its_config_json_as_any_workload_is(tmp_path, name):
     assert (more.batch_size, more.origin.architecture.sequence, more.numel) == (4, 16, plain.numel)
     changed = workload(name, "workload.batch_size=4", "workload.sequence=16")
     assert changed.model_copy(update={"source": ""}) == more.model_copy(update={"source": ""})
+
+
+def test_a_part_is_found_by_its_path_or_its_name_with_or_without_its_folder(folder):
+    assert read_gpu("v100") == read_gpu("gpus/v100") == named_parts.shipped_gpus()["v100"]
+    assert read_gpu(str(folder / "card.yaml")).name == "card" and read_runtime("ideal").name == "ideal"
+    for asked, where, said in (("v10", "", "gpu: no GPU named 'gpus/v10'"), ("gpus/v10", "--gpu", "^--gpu: no GPU")):
+        with pytest.raises(InputError, match=rf"{said}.*: did you mean 'gpus/v100'"):
+            read_part(asked, "gpus", where)
+
+
+def test_a_scenario_without_randomness_or_with_other_software_is_the_same_besides():
+    scenario, software = load("mixed_gpus", ("cluster.stragglers.jitter=2 %",)), "runtimes/byteps-0.2"
+    steady = without_randomness(scenario).cluster
+    gpus = [steady.gpu, *(item.gpu for item in steady.other_gpus)]
+    assert len(gpus) > 1 and not any(curve.spread for gpu in gpus for curve in gpu.kernels.values())
+    assert (steady.stragglers.jitter, steady.nodes) == (0, scenario.cluster.nodes)
+    assert without_randomness(quiet := with_value(scenario, "cluster", steady)) is quiet
+    runtime = with_runtime(scenario, software).cluster.runtime
+    assert runtime == load("mixed_gpus", (f"cluster.runtime={software}",)).cluster.runtime != read_runtime(software)
+    assert runtime.name == "BytePS 0.2"
+    model = "workload={model: gpt2, layers: 2, hidden: 64, heads: 2, sequence: 8, vocabulary: 99, batch_size: 3}"
+    assert load("mixed_gpus", (model, "parallelism={tensor: 2}")).samples == 3 * scenario.cluster.workers / 2
+
+
+def test_a_workload_is_read_at_another_batch_size_and_with_overrides(folder):
+    model = str(folder / "model.yaml")
+    named, doubled = read_workload(model), read_workload(model, batch_size=16)
+    assert (named.batch_size, doubled.batch_size, doubled.forward_time) == (8, 16, 2 * named.forward_time)
+    assert read_workload(model, ("input_time=3 s",)).input_time == 3
+    described = read_workload("gpt2", ("layers=2",))
+    assert read_workload("workloads/gpt2").numel > described.numel
+    assert (described.batch_size, read_workload("gpt2", ("layers=2",), 3).batch_size) == (8, 3)
+    assert named_parts.with_overrides(described, ("layers=1",)).numel < described.numel
+    assert named_parts.with_overrides(described, ()) is described
+    (folder / "config.json").write_text(json.dumps({"model_type": "gpt2", **SIZES}))
+    for path in (folder, folder / "config.json"):
+        assert (read_workload(str(path)).batch_size, read_workload(str(path), (), 5).batch_size) == (1, 5)
+    for asked in ("gpt3", "workloads/gpt3"):
+        with pytest.raises(InputError, match=r"^MODEL: no workload named 'workloads/gpt3'"):
+            read_workload(asked)
+
+
+def test_a_recorded_trace_says_its_model_and_batch_and_needs_no_times(folder):
+    read(folder)
+    (folder / "own").mkdir()
+    (folder / "own" / "trace.yaml").write_text("{format: 1, model: recorded, batch_size: 4, device: card}\n")
+    (folder / "own" / "layers.csv").write_text("name,numel\na,1000\n")
+    changes = ("workload={trace: own}", "workload.compute_time=9 ms")
+    made = load(folder / "scenario.yaml", changes).workload
+    assert (made.name, made.batch_size, made.compute_time, made.device) == ("recorded", 4, pytest.approx(9e-3), "card")
+    assert made.gradients == str(folder / "own")
+    with pytest.raises(InputError, match=r"expected a compute_time, got none: the layers of .* have no times"):
+        load(folder / "scenario.yaml", changes[:1])
+
+
+@pytest.mark.parametrize(
+    ("spec", "name", "least", "most"),
+    [
+        (Cluster, "nodes", 1, 2**17), (Cluster, "gpus_per_node", 1, 1024), (OtherJob, "gpus_per_node", 1, 1024),
+        (Mixture, "core", 0, 1), (Mixture, "silent", 0, 1), (Scenario, "iterations", 1, 10**5),
+        (Scenario, "warmup", 0, 10**5), (WorkloadSource, "compute_width", 1, 100),
+    ],
+)  # fmt: skip
+def test_a_number_of_a_scenario_has_two_ends(spec, name, least, most):
+    (number,) = (each for of, each, _ in numbers(spec) if of == name)
+    assert (number.smallest, number.largest) == (least, most)

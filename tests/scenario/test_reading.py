@@ -1,10 +1,13 @@
 """Names, questions and `versus` follow what is set on the command line."""
 
+import json
+
 import pytest
 from places import ROOT
 
 from simulator.errors import InputError
-from simulator.scenario.reading import load, load_versus
+from simulator.scenario.reading import load, load_versus, parse_scenario
+from simulator.scenario.scenario import Measured, Scenario
 
 NAME = "ResNet-50, Top-k 0.1 %, 32 GPUs on 10 GbE"
 
@@ -74,3 +77,83 @@ def test_anything_else_is_refused_in_one_line(value, got):
     with pytest.raises(InputError, match=rf"versus: expected a mapping .*, `best_dense` or `none`, got {got}") as error:
         load("quickstart", (f"versus={value}",))
     assert len(error.value.problems) == 1
+
+
+SMALL = {
+    "workload": {"batch_size": 1, "layers": [{"name": "all", "numel": 10}]},
+    "cluster": {"nodes": 8, "gpu": "gpus/ideal", "network": {"kind": "single_switch", "bandwidth": 1e9}},
+    **{"topology": "ring", "sparsifier": "dense", "scheduler": "wfbp", "name": "small", "versus": "none"},
+}
+TIMED = {"iteration_time": 0.2, "source": "a clock"}
+
+
+def test_a_measurement_is_of_the_scenario_in_which_it_stands_whatever_is_changed_later():
+    """Unless it says `at` which values it was taken; one that is set with a change is of what is changed."""
+    plain, at_two = SMALL | {"measured": TIMED}, SMALL | {"measured": TIMED | {"at": {"cluster.nodes": 2}}}
+    given = Scenario.model_validate(plain), Scenario.model_validate(at_two)
+    for source, nodes in zip((plain, at_two, *given), (8, 2, 8, 2), strict=True):
+        found = [load(source), load(source, {"cluster.nodes": 4}), load(load(source), {"cluster.nodes": 4})]
+        assert [each.cluster.nodes for each in found] == [8, 4, 4]
+        for each in found:
+            at = each.measured.at
+            assert (at.cluster.nodes, at.measured, at.versus, at.name) == (nodes, None, None, "small")
+            assert load(json.loads(json.dumps(each.resolved()))).measured.at.cluster.nodes == nodes
+    changed = load(plain, {"cluster.nodes": 4, "measured": TIMED | {"at": {"sparsifier": "qsgd"}}}).measured.at
+    assert (changed.cluster.nodes, changed.sparsifier.kind) == (4, "qsgd")
+    assert load(SMALL | {"measured": {"source": "nobody"}}).measured.at == {}
+    fitted, shares = TIMED | {"used_in_fit": True}, {"source": "a clock", "density_selected": 0.1}
+    found = [load(SMALL | {"measured": item}).narrowing for item in (TIMED, fitted, shares)]
+    assert [item is not None for item in found] == [True, False, False]
+    with pytest.raises(InputError, match=r"measured.at: cluster.nodes: expected at least 1, got 0"):
+        load(SMALL | {"measured": TIMED | {"at": {"cluster.nodes": 0}}})
+
+
+def test_a_fold_is_refused_where_a_link_changes_and_a_text_without_keys_by_its_name():
+    link = {"link": "node 0 NIC", "factor": 0.5}
+    assert load(SMALL, {"fidelity": "fold", "cluster.links": [link]}).fidelity == "fold"
+    for change in ({"start": 1.0}, {"until": 1.0}, {"factor": 0.0}):
+        with pytest.raises(InputError, match="expected fidelity auto or flows, got fold: node 0 NIC changes while"):
+            load(SMALL, {"fidelity": "fold", "cluster.links": [link | change]})
+    with pytest.raises(InputError, match=r"^mine"):
+        parse_scenario("- 1", "mine")
+
+
+def test_a_baseline_has_the_notes_of_nobody_and_the_measurement_of_its_scenario():
+    other = load_versus(SMALL | {"measured": TIMED, "question": "Why?", "versus": {"cluster.nodes": 4}})
+    assert (other.name, other.question, other.cluster.nodes, other.measured.at.cluster.nodes) == ("versus", "", 4, 8)
+
+
+def test_values_from_python_change_keys_below_a_part_or_take_its_place():
+    made = load(
+        SMALL, {"cluster": {"nodes": 4, "network": {"latency": 1e-3}}, "sparsifier": {"kind": "topk", "density": 0.5}}
+    )
+    assert (made.cluster.nodes, made.cluster.network.bandwidth, made.cluster.network.latency) == (4, 1e9, 1e-3)
+    assert (made.sparsifier.density, load(SMALL, {"cluster.network": {"bandwidth": 2e9}}).cluster.nodes) == (0.5, 8)
+    layers = load(SMALL, {"workload": {"batch_size": 2, "layers": [{"name": "one", "numel": 3}]}}).workload
+    assert (layers.numel, layers.batch_size) == (3, 2)
+    again = load(load(SMALL), {"cluster.nodes": 4})  # what nobody stated stays so
+    assert "optimiser" not in again.workload.model_fields_set and again.cluster.model_fields_set == {*SMALL["cluster"]}
+    for wrong, said in (
+        ({1: 2}, "the scenario: expected keys that are texts, got 1"),
+        ({"cluster": {"": 2}}, "cluster: exp"),
+    ):
+        with pytest.raises(InputError, match=said):
+            load(SMALL, wrong)
+    with pytest.raises(InputError, match="expected the name or path of a scenario, a mapping or a Scenario, got 3"):
+        load(3)
+
+
+def test_a_share_of_exposed_communication_is_that_of_the_iteration():
+    shares = {"communication_exposed": 0.5, "iteration_time": 3.0, "source": "a clock"}
+    assert Measured(**shares).stated == {"iteration_time": 3.0, "exposed_communication": 1.5}
+    assert Measured(**shares, exposed_communication=1.529).stated["exposed_communication"] == 1.5
+    for values, said in (
+        ({"iteration_time": None}, "`iteration_time` beside the share `communication_exposed`, got none"),
+        ({"exposed_communication": 1.531}, "they do not say the same"),
+        (
+            {"used_in_fit": ["update"]},
+            "quantities that are stated, got update: valid: exposed_comm",
+        ),
+    ):
+        with pytest.raises(ValueError, match=said):
+            Measured(**shares | values)

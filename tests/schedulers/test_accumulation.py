@@ -37,10 +37,12 @@ def test_a_micro_batch_ends_when_its_gradients_have_arrived():
     assert made.iteration_time == pytest.approx(3 * (1 / 3 + 2 / 3 / BLOCKS + BLOCKS * 0.384), rel=1e-6)
 
 
-def test_many_micro_batches_take_as_long_together_as_one_by_one(monkeypatch):
-    asked = ddp(micro_batches=32, gpu="gpus/h100", sparsifier={"kind": "topk", "density": 0.01})
+@pytest.mark.parametrize(("accumulate", "passes"), [("all", 5), ("all", 32), ("none", 33), ("none", 64)])
+def test_many_micro_batches_take_as_long_together_as_one_by_one(accumulate, passes, monkeypatch):
+    asked = ddp(accumulate, micro_batches=passes, gpu="gpus/h100", sparsifier={"kind": "topk", "density": 0.01})
     together = run_point(plan_of(asked))
     monkeypatch.setattr(step, "MOST_MICRO_BATCHES", 100)
+    monkeypatch.setattr(step, "MOST_PASSES", 1000)
     monkeypatch.setattr("simulator.engine.clock.graphs._graphs.get", lambda key, make, *also: make())
     each = run_point(plan_of(asked))
     assert together.time == pytest.approx(each.time, rel=1e-12)

@@ -1,6 +1,7 @@
 """Sharded models: bytes, memory and times by hand arithmetic, and what is refused."""
 
 import pytest
+from sharded_scenarios import BLOCKS, NUMEL, PARAMETERS, predicted, sent, sharded
 
 from simulator.engine.clock.numbers import ALIKE
 from simulator.engine.clock.run_points import run_point
@@ -8,7 +9,6 @@ from simulator.engine.clock.simulation import simulate
 from simulator.errors import InputError
 from simulator.models.layers import Layer
 from simulator.prediction.run import plan_of, run
-from simulator.scenario.scenario import Scenario
 from simulator.schedulers import step
 from simulator.schedulers.fsdp import Fsdp, with_ahead
 from simulator.schedulers.sharded import units_of
@@ -16,39 +16,7 @@ from simulator.studies.compare.opponent import best_dense
 from simulator.studies.explain.critical_path import longest_waits
 from simulator.studies.variants.names import settings_of
 
-BLOCKS, NUMEL = 4, 64 * 10**6
-"""Blocks of the model, and parameters of each."""
-PARAMETERS = BLOCKS * NUMEL
 STATES = ("parameters", "master_weights", "optimiser", "gradients", "gathered", "reduced")
-
-
-def sharded(scheduler, *, nodes=4, gpus_per_node=4, micro_batches=1, gpu="gpus/ideal", network=None, **parts):
-    """A model of equal blocks, 1 s forward and 2 s backward in all, on a network of 10 GB/s a NIC without latency."""
-    layers = [
-        {"name": f"h.{number}.w", "numel": NUMEL, "forward": 1 / BLOCKS, "backward": 2 / BLOCKS}
-        for number in range(BLOCKS)
-    ]
-    workload = {
-        "batch_size": 12, "micro_batches": micro_batches, "layers": layers, "optimiser": "adam",
-        "precision": {"gradients": "bf16", "travels": "fp32"},
-    }  # fmt: skip
-    inside = {"bandwidth": "100 GB/s", "latency": "0 s"}
-    fabric = {"kind": "single_switch", "bandwidth": "10 GB/s", "latency": "0 s", "intra_node": inside} | (network or {})
-    cluster = {"nodes": nodes, "gpus_per_node": gpus_per_node, "gpu": gpu, "network": fabric}
-    if "runtime" in parts:
-        cluster["runtime"] = parts.pop("runtime")
-    asked = {"name": "sharded", "workload": workload | parts.pop("workload", {}), "cluster": cluster}
-    rest = {"topology": "ring", "sparsifier": "dense", "ignore_memory": True, "versus": "none", **parts}
-    return Scenario.model_validate(asked | rest | {"scheduler": scheduler})
-
-
-def predicted(scheduler, **parts):
-    return run(sharded(scheduler, **parts), intervals=False)
-
-
-def sent(scheduler, **parts):
-    """Bytes that a GPU sends in an iteration."""
-    return predicted(scheduler, **parts).result.traffic.sent_per_worker
 
 
 @pytest.mark.parametrize("passes", [1, 2, 6])
@@ -151,6 +119,17 @@ def test_a_copy_in_every_node_gains_as_much_as_the_network_is_slow(cards, least,
 def test_without_synchronisation_only_the_last_micro_batch_reduces():
     kept = sent({"kind": "fsdp", "accumulate": "none"}, micro_batches=3)
     assert kept == pytest.approx(15 / 16 * ((4 * PARAMETERS - 2 * NUMEL) * 3 + 4 * PARAMETERS), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "scheduler", [{"kind": "zero", "stage": 1}, {"kind": "zero", "overlap_comm": True}, "megatron"]
+)
+def test_replicas_of_a_model_in_buckets_exchange_every_part_of_it_once(scheduler):
+    """In groups of 4 an all-reduce of 4 P bytes (a reduce-scatter under Megatron) and a gather of 2 P."""
+    asked = {"kind": scheduler} if isinstance(scheduler, str) else scheduler
+    inside = 3 / 4 * (6 if scheduler == "megatron" else 10) * PARAMETERS
+    made = sent(asked | {"shard": 4, "bucket": NUMEL})
+    assert made == pytest.approx(inside + 2 * 3 / 4 * 4 * PARAMETERS / 4, rel=1e-9)
 
 
 def test_groups_in_a_node_share_its_nic():
@@ -358,5 +337,7 @@ def test_every_unit_is_gathered_once_and_before_it_is_computed(ahead):
 def test_later_micro_batches_add_to_whole_gradients_or_to_the_part_that_was_reduced(scheduler, owned):
     """In the format of the reductions, fp32, at 1 ns an element."""
     slow = {"name": "slow", "kernels": {"elementwise": {"curve": "affine", "slope": 1e-9}}}
-    passes = plan_of(sharded(scheduler, micro_batches=3, gpu=slow)).work.passes
-    assert passes.later[1] - passes.first[1] == pytest.approx(PARAMETERS / owned * 1e-9)
+    made, added = predicted(scheduler, micro_batches=3, gpu=slow), 2 * PARAMETERS / owned * 1e-9
+    passes = made.plan.work.passes
+    assert passes.later[1] - passes.first[1] == pytest.approx(added / 2)
+    assert made.result.breakdown["backward"] == pytest.approx(2 + added)

@@ -225,13 +225,12 @@ def _differ(
     """How the workers of these iterations differ."""
     few = foremost or [False] * len(points)
     rows = [_rows(plan, draws, followed=each) for (plan, draws), each in zip(points, few, strict=True)]
+    # Only those of the foremost are unlike in number: the first of them, which fills a row up, has no weight.
     widest = max(len(each[0]) for each in rows)
     compute, selection, weights = (
         np.array([np.concatenate([each[part][:1].repeat(widest - len(each[part])), each[part]]) for each in rows])
         for part in range(3)
     )
-    for number, each in enumerate(rows):
-        weights[number, : widest - len(each[0])] = 0.0
     pace: Floats | None = np.array([plan.work.pace for plan in plans])[of_plan]
     steps: Floats | None = None
     if graph.periodic:
@@ -249,8 +248,6 @@ def foremost_are_enough(graph: Graph, plan: Plan, draws: Draws) -> bool:
     times are linear in their two draws."""
     if not graph.meets_last or plan.slowdown or plan.own_pace or len(draws.compute) < 3 or len(plan.work.pace) > 1:
         return False
-    if not plan.work.selection_spread.any():
-        return True
     return bool((float(draws.selection.min()) * plan.work.selection_spread >= -plan.work.selection / 2).all())
 
 

@@ -186,7 +186,7 @@ def classify(
 def _refine(structures: Sequence[Structure], made: _Messages, places: Hashes, links: Hashes) -> Classes:
     pairs = np.zeros(made.pairs, dtype=np.uint64)
     start = splitmix64(made.initial)
-    message, before, compared, unlike = start, 0, 0, 0
+    message, compared, unlike, before = start, 0, 0, tuple[int, ...]()
     while True:
         compared += len(start)
         if compared > _MOST_COMPARED or unlike > _MOST_UNLIKE:
@@ -203,18 +203,19 @@ def _refine(structures: Sequence[Structure], made: _Messages, places: Hashes, li
         pairs = pairs * _ODD[10]
         np.add.at(pairs, made.pair, splitmix64(message * _ODD[11]))
         pairs = splitmix64(pairs)
-        unlike = _count_distinct(message)
-        now = unlike + _count_distinct(links) + _count_distinct(places)
+        unlike = _count_unlike(message)
+        now = unlike, _count_unlike(links), _count_unlike(places)
         if now == before:
             break
         before = now
     return _quotient(structures, made, message, (places, links, pairs))
 
 
-def _count_distinct(colours: Hashes) -> int:
-    """How many colours there are; `np.unique` hashes them, which takes ten times as long where most differ."""
+def _count_unlike(colours: Hashes) -> int:
+    """How many colours there are beyond the first; `np.unique` hashes them, which takes ten times as long where most
+    differ."""
     ordered = np.sort(colours)
-    return min(1, len(ordered)) + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
+    return int(np.count_nonzero(ordered[1:] != ordered[:-1]))
 
 
 class _Ends:

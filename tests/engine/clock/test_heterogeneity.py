@@ -6,7 +6,6 @@ forward order, and the usual one, ONE, computes for 2 s and communicates for 1 s
 """
 
 import json
-import math
 
 import numpy as np
 import pytest
@@ -34,10 +33,8 @@ from simulator.hardware.gpu import Gpu
 from simulator.hardware.runtime import Runtime
 from simulator.models.exchange import AllReduce, Compute, Round
 from simulator.models.timeline import merge_intervals
-from simulator.prediction.draws import factors
 from simulator.prediction.job_setup import plans_of
 from simulator.prediction.run import run
-from simulator.scenario.cluster import Stragglers
 from simulator.scenario.reading import load
 from simulator.scenario.scenario import Scenario
 
@@ -77,38 +74,6 @@ def exchanges(prediction):
 # Workers that vary
 
 SHAPES = ["normal", "lognormal", "uniform", "exponential"]
-
-
-@pytest.mark.parametrize("jitter", [0.02, 0.2])
-@pytest.mark.parametrize("shape", SHAPES)
-def test_jitter_has_mean_1_and_the_stated_deviation(shape, jitter):
-    """20,000 draws: the mean within 5 standard errors, and so, for the longest tail, a deviation within 5 %.
-
-    The uniform ends at 1 -+ sqrt(3) jitter, the exponential begins at 1 - jitter, the logarithm of the lognormal is
-    normal around -sigma^2 / 2.
-    """
-    normal = np.random.default_rng(7).standard_normal(20_000)
-    drawn = factors(Stragglers(jitter=jitter, distribution=shape), normal)
-    assert drawn.mean() == pytest.approx(1, abs=5 * jitter / math.sqrt(20_000))
-    assert drawn.std() == pytest.approx(jitter, rel=0.05)
-    assert drawn.min() > 0
-    assert np.all(np.diff(drawn[np.argsort(normal)]) >= 0)
-    if shape == "uniform":
-        half = math.sqrt(3) * jitter
-        assert 1 - half <= drawn.min() <= 1 - 0.99 * half < 1 + 0.99 * half <= drawn.max() <= 1 + half
-    if shape == "exponential":
-        assert drawn.min() == pytest.approx(1 - jitter, abs=1e-3 * jitter)
-        assert drawn.min() >= 1 - jitter
-    if shape == "lognormal":
-        sigma = math.sqrt(math.log1p(jitter**2))
-        np.testing.assert_allclose(np.log(drawn), sigma * normal - sigma**2 / 2, rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_a_wild_jitter_never_makes_time_run_backwards(shape):
-    drawn = factors(Stragglers(jitter=3, distribution=shape), np.linspace(-6, 6, 1001))
-    assert drawn.min() > 0
-    assert np.isfinite(drawn).all()
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -211,8 +211,8 @@ REFUSED = {
     "a rate of 0": (lambda opened: opened.network.set_rate("node 0 NIC out", 0.0), "a rate above 0 bytes/s"),
     "a place that does not exist": (lambda opened: opened.network.connect(0, 8), "places from 0 to 7, got 0 and 8"),
     "a message to oneself": (lambda opened: opened.network.connect(1, 1), "two different places"),
-    "bytes below 0": (lambda opened: opened.network.connect(0, 1).send(-1.0), "at least 0 bytes"),
-    "a message before the run": (lambda opened: opened.network.connect(0, 1).send(1.0), "a simulation that runs"),
+    "bytes below 0": (lambda opened: opened.network.connect(7, 0).send(-1.0), "at least 0 bytes"),
+    "a message before the run": (lambda opened: opened.network.connect(0, 7).send(1.0), "a simulation that runs"),
     "an unknown event": (lambda opened: opened.on("begin", print), "`start` or `end`"),
 }
 

@@ -8,9 +8,9 @@ from simulator.prediction.run import plan_of
 from simulator.scenario.scenario import Scenario
 
 
-def period_of(steps, passes=1):
+def period_of(steps, passes=1, **more):
     """One worker, steps of 2 s forward, 3 s backward and 1 s of update, in equal passes."""
-    workload = {"batch_size": 4, "micro_batches": passes, "update_time": 1.0}
+    workload = {"batch_size": 4, "micro_batches": passes, "update_time": 1.0, **more}
     scheduler = {"kind": "local_sgd", "inner_steps": steps}
     made = worked([(0.001, 2, 3)], bandwidth=1e6, workload=workload, scheduler=scheduler)
     return run_point(plan_of(Scenario.model_validate(made)))
@@ -34,8 +34,20 @@ def test_up_to_32_steps_in_a_row_are_shown_one_by_one(steps, shown):
     assert iteration.time == pytest.approx(6.0 * steps + 0.004)  # an all-reduce of 4 kB
 
 
+@pytest.mark.parametrize("steps", [4, 5])
+def test_passes_of_steps_run_slower_beside_an_exchange_that_goes_on(steps):
+    """Ten seconds of exchange hold 20/3 of compute at two thirds of its pace; the other passes take what they take."""
+    scheduler = {"kind": "overlapped_diloco", "inner_steps": steps}
+    made = worked([(10, 2, 3)], scheduler=scheduler, runtime={"name": "slowed", "compute_slowdown": 0.5})
+    iteration = run_point(plan_of(Scenario.model_validate(made)))
+    assert iteration.time == pytest.approx(5 * steps + 10 / 3)
+    assert iteration.breakdown["slowdown"] == pytest.approx(10 / 3)
+
+
 def test_passes_of_a_step_are_shown_one_by_one():
     """Two micro-batches: forward and backward, twice, of half the time each."""
     made = computed(period_of(2, passes=2))
     assert [item.term for item in made] == ["forward", "backward", "forward", "backward", "update"] * 2
     assert [item.duration for item in made[:5]] == pytest.approx([1, 1.5, 1, 1.5, 1])
+    loaded = [item for item in period_of(2, input_time=0.5).spans_of(0) if item.label == "waiting for data"]
+    assert [(item.start, item.end, item.term) for item in loaded] == [(0, 0.5, "idle"), (6.5, 7, "idle")]

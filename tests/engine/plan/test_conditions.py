@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
 from examples import switch
@@ -104,6 +105,13 @@ def test_a_link_cannot_have_carried_more_than_it_can():
     for rates in ((B / 2, B * (1 + 2e-9)), (2 * B, 0.0)):
         with pytest.raises(PydanticCustomError, match=r"at most .* on node 0 NIC in"):
             Conditions((RecordedLink.model_construct(**recorded, rate=rates),)).disturbances(WIRING)
+
+
+def test_recorded_times_rise():
+    for second in (1.0, 0.5):
+        with pytest.raises(ValidationError, match=f"expected times that rise, got 1 s, then {second:g} s"):
+            RecordedLink(link="node 0", seconds=(1.0, second), share=(1.0, 0.5))
+    assert RecordedLink(link="node 0", seconds=(1.0, 1.5), share=(1.0, 0.5)).share == (1.0, 0.5)
 
 
 def test_traffic_of_others_goes_from_the_first_place_of_one_node_to_that_of_another():

@@ -1,5 +1,7 @@
 """Which kernels an iteration's work notes."""
 
+import numpy as np
+
 from simulator.engine.plan.work import kernels
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.runtime import Runtime
@@ -54,15 +56,23 @@ def test_calls_within_the_measured_sizes_have_no_time_beyond_them():
         assert (made.outside > 0, made.small_seconds > 0) == (outside > 0, small > 0)
 
 
-def test_kernels_within_an_exchange_take_as_long_as_on_the_slowest_gpu():
-    """Kernel by kernel, since all workers go on together."""
+def test_what_all_go_on_together_after_takes_as_long_as_on_the_slowest_gpu():
+    """Kernels within an exchange one by one, and the update; what each selects by itself takes its own time."""
 
-    def seconds(gpu, *others):
+    def work_of(gpu, *others):
         method = "sparsifier={kind: oktopk, density: 0.01}"
-        changes = (method, "scheduler=wfbp", f"cluster.gpu=gpus/{gpu}", *(f"cluster.other_gpus{it}" for it in others))
-        chains = plan_of(load("mixed_gpus", changes)).work.chains
-        return [item.seconds for chain in chains for item in chain if isinstance(item, kernels.Kernel)]
+        fused = "workload.optimiser={kind: adam, implementation: fused}"
+        gpus = (f"cluster.gpu=gpus/{gpu}", *(f"cluster.other_gpus{it}" for it in others))
+        return plan_of(load("mixed_gpus", (method, fused, "scheduler=wfbp", *gpus))).work
 
-    fast, slow = seconds("v100", "=[]"), seconds("rtx2080ti", "=[]")
-    assert sum(fast) < sum(slow)
-    assert seconds("v100", ".0.gpu=gpus/rtx2080ti") == [max(pair) for pair in zip(fast, slow, strict=True)]
+    def seconds(work):
+        return [item.seconds for chain in work.chains for item in chain if isinstance(item, kernels.Kernel)]
+
+    fast, slow = work_of("v100", "=[]"), work_of("rtx2080ti", "=[]")
+    pairs = (fast, "v100", "rtx2080ti"), (slow, "rtx2080ti", "v100")
+    for one, mixed in ((one, work_of(gpu, f".0.gpu=gpus/{other}")) for one, gpu, other in pairs):
+        assert seconds(mixed) == [max(pair) for pair in zip(seconds(fast), seconds(slow), strict=True)]
+        assert mixed.combine.tolist() == np.maximum(fast.combine, slow.combine).tolist()
+        assert (mixed.update, mixed.update_alone) == (slow.update, slow.update_alone) > (fast.update, fast.update_alone)
+        assert mixed.selection[0].tolist() == one.selection[0].tolist()
+        assert {tuple(row) for row in mixed.selection.tolist()} == {tuple(each.selection[0]) for each in (fast, slow)}

@@ -9,7 +9,7 @@ import simpy
 
 from examples import switch
 from simulator.engine.rounds import compiled_loop
-from simulator.engine.rounds.disturbances import NO_DISTURBANCES, Disturbances, LinkChange, SteadyTraffic
+from simulator.engine.rounds.disturbances import NO_DISTURBANCES, Disturbances, LinkChange, Stalled, SteadyTraffic
 from simulator.engine.rounds.equivalence_classes import structure
 from simulator.engine.rounds.network import Network
 from simulator.fabrics.single_switch import SingleSwitch
@@ -81,6 +81,10 @@ def test_streams_and_other_pairs_share_links_at_once():
     assert ends((0.0, one(), 0.0, 0), (0.0, one(), 0.0, 1)) == pytest.approx([2, 2])
     assert ends((0.0, one(0, 1)), (0.0, one(0, 2))) == pytest.approx([2, 2])
     assert ends((0.0, one(0, 1)), (0.0, one(1, 0))) == pytest.approx([1, 1])
+    # In rounds of one exchange a sender's messages, and those that a receiver gets, go one after the other.
+    for later in (one(0, 2, 0.25 * B), one(2, 1, 0.25 * B)):
+        made, _ = followed(switch(3, 1, B), [(0.0, [*one(0, 1), *later])])
+        assert made[0].ended.tolist() == pytest.approx([1, 1.25])
     # Half of the link for 1 s, then the rest of the other alone: 1 + 1/2 s.
     assert ends((0.0, one(0, 1)), (0.5, one(0, 2, 0.25 * B))) == pytest.approx([1.25, 1.0])
 
@@ -110,6 +114,14 @@ def test_links_carry_their_share_of_what_is_stated_from_each_change_on(times, fa
     link = wiring.names.index("node 1 NIC in")
     changes = [LinkChange(time, (link,), share) for time, share in zip(times, (factor, 1.0), strict=False)]
     assert ends((0.0, one()), wiring=wiring, around=Disturbances(tuple(changes))) == pytest.approx([end])
+
+
+def test_an_exchange_over_a_link_that_stays_dead_ends_with_its_name():
+    wiring = switch(3, 1, B)
+    dead = LinkChange(0.5, (wiring.names.index("node 1 NIC in"),), 0.0)
+    with pytest.raises(Stalled) as caught:
+        ends((0.0, one()), (0.0, one(0, 2)), wiring=wiring, around=Disturbances((dead,)))
+    assert caught.value.args[0] == ["node 1 NIC in"]
 
 
 @pytest.mark.parametrize(("rate", "end"), [(0.25 * B, 4 / 3), (0.5 * B, 2.0), (9 * B, 2.0)])

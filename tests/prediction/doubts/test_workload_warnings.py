@@ -16,10 +16,10 @@ CARD = {
 }
 
 
-def predicted(gpu=CARD, sparsifier="dense", overlap_concentration=None, **workload):
+def predicted(gpu=CARD, sparsifier="dense", overlap_concentration=None, parts=None, **workload):
     layers = [{"name": "a", "numel": 4_000_000, "forward": 1e-3, "backward": 2e-3}]
-    parts = {"sparsifier": sparsifier, "overlap_concentration": overlap_concentration, "scheduler": "sequential"}
-    made = run(small_scenario({"layers": layers, **workload}, gpu, {"bandwidth": 1e9}, **parts))
+    common = {"sparsifier": sparsifier, "overlap_concentration": overlap_concentration, "scheduler": "sequential"}
+    made = run(small_scenario({"layers": layers, **workload}, gpu, {"bandwidth": 1e9}, **common | (parts or {})))
     return with_responses(made).document
 
 
@@ -96,6 +96,33 @@ def test_selections_that_nobody_recorded_overlap_as_in_recorded_networks():
 def test_times_of_a_format_with_more_bits_are_too_slow(made, asked, direction):
     (row,) = rows(predicted(precision=asked, measured_precision=made), "layer times of")
     assert row["direction"] == direction and row["seconds"] == pytest.approx(3e-3)
+
+
+SLICES = {"kind": "dense", "indexed_slices": True}
+
+
+@pytest.mark.parametrize(
+    ("sparsifier", "parts", "why"),
+    [
+        ("dense", {}, "`sparsifier.indexed_slices: true` gathers them, as Horovod does for TensorFlow"),
+        ({"kind": "topk", "density": 0.5}, {}, "topk takes whole tensors in this implementation"),
+        (SLICES, {"scheduler": {"kind": "fsdp", "shard": 2}}, "fsdp shards whole tensors"),
+        (SLICES, {"scheduler": {"kind": "diloco", "inner_steps": 2}}, "several local steps change many rows"),
+        (SLICES, {"topology": "parameter_server"}, "servers sum whole tensors"),
+        (SLICES, {"scheduler": {"kind": "priority", "partition": 1e6}}, "priority cuts them into slices"),
+        (SLICES, {}, None),
+        ("dense", {"nodes": 1}, None),
+    ],
+)
+def test_rows_that_change_nothing_are_said_to_with_the_reason(sparsifier, parts, why):
+    """Two embeddings and a tensor between; of all of them only those with rows are named."""
+    rows = {"count": 7, "width": 200}
+    names = ("words", {"rows": rows}), ("plain", {}), ("places", {"rows": rows})
+    layers = [{"name": name, "numel": 1_000_000, "forward": 1e-3, "backward": 2e-3, **more} for name, more in names]
+    made = predicted(sparsifier=sparsifier, parts=parts, layers=layers)
+    said = [text for text in made["warnings"] + made["notes"] if "`rows` change nothing" in text]
+    first = "the gradients of words and places are exchanged as dense tensors, and their `rows` change nothing: "
+    assert [text.startswith(f"{first}{why}") for text in said] == [True] * (why is not None)
 
 
 def test_passes_that_share_the_times_of_a_batch_may_take_longer_together_but_not_less():

@@ -90,26 +90,11 @@ def test_nothing_is_compressed_where_compute_hides_all_communication(schedule):
             },
         ),
         (
-            ("scheduler={kind: fsdp, reduce_wire: int8}", "sparsifier=dense"),
-            {"module.set_custom_reduce_scatter(rounded)"},
-        ),
-        (
-            ("scheduler={kind: fsdp, reduce_wire: qgz, gather_wire: int8, keep: node}", "sparsifier=dense"),
-            {
-                '"zero_optimization": {"stage": 3, "zero_hpz_partition_size": 8, "zero_quantized_weights": true, '
-                '"zero_quantized_gradients": true}'
-            },
-        ),
-        (
             ("scheduler={kind: megatron, shard: 4, reduce_in: bf16, gather_wire: fp8}", "sparsifier=dense", *TENSORS),
             {
                 "--use-distributed-optimizer --num-distributed-optimizer-instances 4 --overlap-grad-reduce "
                 "--overlap-param-gather --grad-reduce-in-bf16 --fp8-param-gather"
             },
-        ),
-        (
-            ("scheduler={kind: zero, stage: 1, overlap_comm: true}", "sparsifier=dense"),
-            {'"zero_optimization": {"stage": 1, "overlap_comm": true}'},
         ),
     ],
 )

@@ -75,11 +75,7 @@ def test_ranges_take_units_and_whole_numbers():
     ("condition", "left"),
     [
         ({"speed": "1 Gbit/s"}, ["100 Mbit/s", "1000 Mbit/s", "10 Gbit/s"]),
-        ({"speed": {"above": "900 Mbit/s"}}, ["100 Mbit/s"]),
         ({"speed": {"at_least": "1 Gbit/s", "below": "10 Gbit/s"}}, ["100 Mbit/s", "10 Gbit/s"]),
-        ({"speed": {"not": ["1 Gbit/s", "10 Gbit/s"]}}, ["1000 Mbit/s", "10 Gbit/s"]),
-        ({"speed": ["10 Gbit/s", "100 Mbit/s"]}, ["1000 Mbit/s"]),
-        ({"speed": {"at_most": "100 ms"}}, ["100 Mbit/s", "1000 Mbit/s", "10 Gbit/s"]),
     ],
 )
 def test_skipping_compares_quantities(condition, left):

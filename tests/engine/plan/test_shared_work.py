@@ -1,7 +1,7 @@
 """Wire formats of sharded models: bytes, kernels, memory and times by hand arithmetic, and what is refused."""
 
 import pytest
-from test_sharded import NUMEL, PARAMETERS, predicted, sharded
+from sharded_scenarios import BLOCKS, NUMEL, PARAMETERS, predicted, sharded
 
 from simulator.engine.clock.numbers import ALIKE
 from simulator.engine.clock.run_points import run_point
@@ -86,6 +86,10 @@ def test_a_reduction_takes_the_links_and_kernels_that_its_bytes_need():
     overlapped = dict(parts_timed(plan_of(sharded(scheduler, gpu="gpus/a100")), "reduce"))
     assert overlapped[ENCODE] == pytest.approx(encode / 8, rel=1e-3)
     assert overlapped[BETWEEN] == pytest.approx(3 / 4 * PARAMETERS * INT4 / 10e9)
+    # Each GPU reads its part of a unit in bf16 and writes it in int8.
+    gathers = plan_of(sharded({"kind": "fsdp", "gather_wire": "int8"}, gpu="gpus/a100"))
+    encode = BLOCKS * (14.981e-6 + NUMEL / 16 * (2 + 1 + 4 / 2048) / 12 * 8.8194e-12)
+    assert dict(parts_timed(gathers, "gather"))[ENCODE] == pytest.approx(encode, rel=1e-3)
 
 
 @pytest.mark.parametrize(("wire", "each"), [("loco", 1 + 1 / 8), ("qgz", 0)])

@@ -4,7 +4,7 @@ import math
 from math import ceil
 
 import pytest
-from test_sharded import BLOCKS, NUMEL, PARAMETERS, sharded
+from sharded_scenarios import BLOCKS, NUMEL, PARAMETERS, sharded
 
 from simulator.engine.clock.numbers import ALIKE
 from simulator.engine.clock.run_points import run_in_a_row
