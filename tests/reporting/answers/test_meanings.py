@@ -9,11 +9,9 @@ from msgspec.structs import fields
 
 from simulator.answers import Answer
 
-MODULES = [
-    f"simulator.reporting.answers.{name}"
-    for name in ("advised", "compared", "explained", "planned", "trained", "validated")
-]
-MEMBERS = [(name, kind) for name in MODULES for kind in vars(import_module(name)).values() if isinstance(kind, type)]
+NAMES = ("advised", "compared", "explained", "planned", "trained", "validated")
+MODULES = [import_module(f"simulator.reporting.answers.{name}") for name in NAMES]
+MEMBERS = [(module.__name__, kind) for module in MODULES for kind in vars(module).values() if isinstance(kind, type)]
 KINDS = [kind for name, kind in MEMBERS if issubclass(kind, Answer) and kind.__module__ == name]
 WHOLE = {"Availability", "RankedRow", "AdviceSummary", "KernelCost", "ErrorSummary", "SignSum", "ValidatedModel"}
 """Answers that write keys, too, that have their default."""
