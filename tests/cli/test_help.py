@@ -22,21 +22,10 @@ from simulator.cli.arguments import keys_below, values_of
 
 NOT_RUN = (
     "record", "sweep big", "advise quickstart --iterations", "validate", "calibrate", "trace synthesize",
-    "trace import kineto", "report out/map", "reproduce skip", "reproduce gaussiank",
-    "serve",
+    "trace import kineto", "report out/map", "reproduce skip", "reproduce gaussiank", "serve",
 )  # fmt: skip
 """What needs PyTorch, takes many minutes, does not end, or reads a file of the user's; there are tests of their own."""
-QUICK = (
-    "run",
-    "check",
-    "collective",
-    "compare",
-    "list",
-    "new",
-    "trace check",
-    "trace import",
-    "report results/before",
-)
+QUICK = ("run", "check", "collective", "compare", "list", "new", "trace check", "trace import", "report results/before")
 
 
 def commands(group=main, path=()):

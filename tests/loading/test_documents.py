@@ -120,6 +120,13 @@ def test_a_part_is_placed_at_its_key_or_else_at_its_parent():
     assert document.where(("a", "b", 1, "c")) == "run.yaml:2:11"
     assert document.where(("a", "b", 1, "d", "e")) == "run.yaml:2:10"
     assert document.where(("z",)) == "run.yaml:1:1"
+    changed = document.with_changes(["a.b.0", "a.d", "e.f"], "--set")
+    places = [changed.where(path) for path in (("a", "b"), ("a", "b", 0), ("a", "d", "g"), ("e",), ("z",))]
+    assert places == ["run.yaml:2:3", "--set", "--set", "--set", "run.yaml:1:1"]
+    assert (changed.describe_place(("a", "d")), changed.describe_place(("a", "b"))) == (
+        "--set a.d",
+        "run.yaml:2:3: a.b",
+    )
 
 
 @pytest.mark.parametrize("name", ["nowhere", "a" * 5000, "a\0b", "", ".", "/", "/dev/zero"])

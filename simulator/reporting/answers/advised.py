@@ -117,7 +117,7 @@ class RankedRow(
     speed_up_over_yours: Annotated[float | None, says("how many times faster than the scenario as it is", "1")] = None
 
 
-class Switch(Answer, omit_defaults=False, rename=in_json(time=("iteration_time",))):
+class Switch(Answer, rename=in_json(time=("iteration_time",))):
     """A setting of the scenario's framework by itself, on the scenario without compression."""
 
     name: Annotated[str, says("what is set")]

@@ -96,7 +96,7 @@ class TraceSpec(Spec):
         recorded, last = set(self.iterations), -1
         for first, end in self.blocks:
             span = range(first, end + 1)
-            if first <= last or not 0 < len(span) <= len(recorded) or not recorded.issuperset(span):
+            if first <= last or not span or not recorded.issuperset(span):
                 hint = "a block is [first, last] of consecutive recorded iterations, in order"
                 raise expected("blocks of recorded iterations", f"[{first}, {end}]", hint)
             last = end

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from figure_results import (
     ROOT,
+    SOURCES,
     TIMED,
     base,
     replayed,
@@ -41,6 +42,7 @@ from simulator.reporting.figures.data.sources import (
     point_labels,
     select_rows,
 )
+from simulator.reporting.figures.style.panels import GREY, Band
 from simulator.studies.compare.opponent import Opponent, compared_with
 
 BANDWIDTH = "cluster.network.bandwidth_bytes_per_s"
@@ -612,3 +614,70 @@ def test_a_replay_over_iterations_has_its_bounds_beside_it():
     expected = {name: last[name] for name in ("energy_kept", "top_k_bound", "random_k_bound")}
     assert dict(zip(shown["quantity"], shown["value"], strict=True)) == pytest.approx(expected)
     assert last["top_k_bound"] == pytest.approx(1 - (1 - last["random_k_bound"]) ** 2)
+
+
+PANELS = """
+iteration_breakdown: iteration time, time, from 0; , number
+scaling_efficiency: workers, number; scaling efficiency, percent, from 0; workers; efficiency
++ workers, number; throughput (samples/s), number, log; workers; throughput_samples_per_s; throughput_p5 throughput_p95
+density_sweep: density, percent, log; iteration time, time, from 0; density; iteration_time_s; p5_s p95_s
++ density, percent, log; sent per worker and iteration, bytes, log; density; sent_bytes
+build_up: workers, number; aggregated density, percent, log
++ iteration, count; , percent, from 0
++ iteration, count; , percent, from 0
+padding_imbalance: workers, number; padding (sent / selected), number
++ iteration, count; , number
++ iteration, count; , number
+break_even_map: network bandwidth (bit/s), number; workers, number
+measured_predicted: measured iteration time, time, log; predicted iteration time, time, log; measured_s; predicted_s
++ predicted / measured − 1, percent; , number
+cost_curves: elements, size, log; time of one call, time, log; elements; curve_s measured_s
++ elements, size, log; curve / measured − 1, percent; elements; residual
+link_utilisation: time since the first iteration began, time, from 0; , number
+lines: workers, number; iteration time, time, log; over; value
+grouped_bars: , number; scaling efficiency, share, from 0
+over_iterations: iteration, count; energy kept, percent, log; iteration; value
+gradient_distribution:gradient plus residual (standard deviations), number; share of the elements in a bin, percent, log
+traffic_matrix: receiver, number; sender, number
+convergence: iterations, number, from 0; loss, number, log; iteration; middle; low high
++ iterations, number, from 0; accuracy, number; iteration; middle; low high
+time_to_quality: time on this cluster, time, from 0; loss, number; time_s; middle; low high
++ time to the target, time, from 0; , number
++ time of an iteration, time, from 0; iterations to the target, number, from 0; iteration_time_s; iterations
+"""
+"""The axes of each panel, and the columns of the points that are drawn, and of both ends of a band."""
+PANELS = {
+    kind: [line.split("; ") for line in lines.split("\n+ ")]
+    for kind, lines in re.findall(r"^(\w+): *(.*(?:\n\+ .*)*)", PANELS, re.M)
+}
+
+
+def describe_axis(axis):
+    return ", ".join([axis.label, axis.kind, *["log"] * bool(axis.log), *["from 0"] * (axis.low == 0)])
+
+
+def rows_of(data, *names):
+    return {*data[[*names]].dropna().itertuples(index=False, name=None)}
+
+
+@pytest.mark.parametrize("kind", PANELS)
+def test_panels_show_columns_of_the_table_on_the_axes_that_belong_to_them(kind):
+    data = figure_of(kind).data(SOURCES[kind]())
+    drawn, wanted = set(), set()
+    for panel, (x_axis, y_axis, *columns) in zip(figure_of(kind).compose(data).panels, PANELS[kind], strict=True):
+        assert (describe_axis(panel.x), describe_axis(panel.y)) == (x_axis, y_axis)
+        x, y, ends, *_ = *columns, *[""] * (3 - len(columns))
+        known = set().union(*(rows_of(data, x, name) for name in y.split()))
+        for mark in (mark for mark in panel.marks if [*mark.x] != [None]):  # which is for the legend
+            places = re.findall(r"customdata.(\d)", " ".join(getattr(mark, "said", ())))
+            assert not places or [len(row) for row in mark.told] == [int(max(places)) + 1] * len(mark.x)
+            assert panel.x.low is None or panel.x.low <= min(mark.x)
+            assert panel.x.high is None or max(mark.x) <= panel.x.high or "row" in data  # curves go on beyond it
+            if y and isinstance(mark, Band):
+                assert {*zip(mark.x, mark.low, mark.high, strict=True)} <= rows_of(data, x, *ends.split())
+            elif y and mark.colour != GREY and not mark.level:
+                points = {point for point in zip(mark.x, mark.y, strict=True) if point[1] == point[1]}
+                assert points <= known
+                drawn |= points
+        wanted |= set() if " " in y else known
+    assert not [point for point in wanted - drawn if point[0] != 1] or "row" in data  # a density of 1 is a level
