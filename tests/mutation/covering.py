@@ -23,9 +23,15 @@ _seconds: dict[str, float] = {}
 def room(path: str) -> str:
     """The room of a file of the program, or of its tests: the first folder, or "" of a file that stands above them.
 
+    Examples in the docstrings of a module are tests of its room.
+
     >>> room("simulator/engine/clock/graph.py"), room("tests/test_units.py::test_a"), room("simulator/units.py")
     ('engine', '', '')
+    >>> room("tests/contracts/test_documentation.py::test_examples_in_docstrings_hold[simulator.engine.clock.graph]")
+    'engine'
     """
+    if "[simulator." in path:
+        path = path.partition("[")[2].removesuffix("]").replace(".", "/")
     return path.split("/")[1] if path.count("/") > 1 else ""
 
 

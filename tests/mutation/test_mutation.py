@@ -1,7 +1,9 @@
 """The mutation runner itself: what it changes, what it leaves alone, and what it makes of the outcomes."""
 
 import ast
+import doctest
 
+import covering
 import pytest
 import yaml
 from operators import mutants
@@ -102,3 +104,8 @@ def test_every_reason_still_belongs_to_a_mutant():
 
 def test_the_interval_of_ninety_in_a_hundred_is_wilson_s():
     assert [round(end, 3) for end in interval(90, 100)] == [0.826, 0.945]
+
+
+def test_examples_in_docstrings_are_of_the_room_of_their_module():
+    """The file itself, which none of pytest's collects, has examples that hold."""
+    assert doctest.testmod(covering).failed == 0 < doctest.testmod(covering).attempted
