@@ -104,7 +104,7 @@ def finished_run(folder: Path, options: TrainingOptions) -> bool:
         return False
     known = validate_document(TrainingSpec.model_validate, read_document(place))
     asked = options.model_dump(mode="json", exclude_none=True)
-    there = known.model_dump(mode="json", include=set(asked))
+    there = known.model_dump(mode="json")
     hint = "use another folder, or remove this one"
     other = [name for name in asked if asked[name] != there[name]]
     if other:
