@@ -34,6 +34,9 @@ def test_every_uncertain_input_is_there_once_the_largest_effect_first(made):
     prediction, found = made
     effects = [max(abs(row["low_s"]), abs(row["high_s"])) for row in found["groups"]]
     assert effects == sorted(effects, reverse=True)
+    for row in found["groups"]:  # and of one effect the input with the largest doubt
+        more = [item["more_s"] for item in row["inputs"]]
+        assert more == sorted(more, reverse=True)
     named = [(item["what"], item["id"]) for row in found["groups"] for item in row["inputs"]]
     assert len(named) == len(set(named))
     with_effect = {item.key for response in prediction.spread.responses if response.high for item in response.doubts}

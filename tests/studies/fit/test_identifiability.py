@@ -54,21 +54,24 @@ def test_the_limit_of_a_constant_is_where_rows_are_off_by_two_deviations():
 
 
 @pytest.mark.parametrize(
-    ("fixed", "times", "values", "off", "said"),
+    ("case", "said"),
     [
-        ([1, 2, 4], [[5, 0], [0, 5], [5, 5]], [1.0, 1.0], 0.0, {}),
-        ([1, 2], [[5, 0], [5, 0]], [1.0, 1.0], 0.0, {1: "no fitted time changes with it"}),
-        ([0.5, 2], [[0.01, 0], [0, 5]], [1.0, 1.0], 0.0, {0: "stay the same; they say that it is at most 63.8 s"}),
-        ([1, 1], [[5, 5], [5, 5]], [1.0, 1.0], 0.0, {0: f"with {' and '.join(NAMES)} in", 1: "so that they show only"}),
+        (([1, 2, 4], [[5, 0], [0, 5], [5, 5]], [1.0, 1.0], 0.0), {}),
+        (([1, 2], [[5, 0], [5, 0]], [1.0, 1.0], 0.0), {1: "no fitted time changes with it"}),
+        (([0.5, 2], [[0.01, 0], [0, 5]], [1.0, 1.0], 0.0), {0: "stay the same; they say that it is at most 63.8 s"}),
+        (
+            ([1, 1], [[5, 5], [5, 5]], [1.0, 1.0], 0.0),
+            {0: f"with {' and '.join(NAMES)} in", 1: "so that they show only"},
+        ),
         # 0.02 of 1.02: 10 % more of it is 0.2 %.
-        ([1, 1, 1], [[0.02]] * 3, [1.0], 0.0, {0: "10 % more of it changes no fitted time by more than 0.19 %"}),
+        (([1, 1, 1], [[0.02]] * 3, [1.0], 0.0), {0: "10 % more of it changes no fitted time by more than 0.19 %"}),
         # Measured are 4 % less than with it, and 5.5 % more than without.
-        ([1, 1, 1], [[0.1]] * 3, [1.0], -0.04, {0: "without it the fitted times are met as well"}),
+        (([1, 1, 1], [[0.1]] * 3, [1.0], -0.04), {0: "without it the fitted times are met as well"}),
     ],
 )
-def test_a_constant_is_refused_for_what_the_rows_do_not_show(fixed, times, values, off, said, monkeypatch):
+def test_a_constant_is_refused_for_what_the_rows_do_not_show(case, said, monkeypatch):
     monkeypatch.setattr(identifiability, "_further_rows", lambda rows: ())
-    made = list(refusals(Sums(fixed, times, values, off), np.array(values)))
+    made = list(refusals(Sums(*case), np.array(case[2])))
     assert [NAMES.index(item.name) for item in made] == list(said)
     for item, part in zip(made, said.values(), strict=True):
         assert part in item.reason, item.reason

@@ -54,6 +54,9 @@ def test_damaged_tables_are_named_by_line(tmp_path):
     with pytest.raises(InputError) as error:
         observations(str(path), LOSS)
     assert "steps.csv:2: iterations_run" in str(error.value) and "did you mean 'topk'" in str(error.value)
+    path.write_text(text.replace("381", "0", 1))
+    with pytest.raises(InputError, match="iterations_run: expected a whole number above 0, got '0'"):
+        observations(str(path), LOSS)
     path.write_text(text)
     with pytest.raises(InputError, match=r"rows with the target loss 0\.1, got 'loss 0\.5'"):
         observations(str(path), Target("loss", 0.1))

@@ -6,6 +6,7 @@ import re
 import shlex
 
 import pytest
+import yaml
 from command_line import answered, invoke, printed, refused
 from new_scenarios import commands, options, write
 
@@ -36,7 +37,10 @@ def test_options_write_a_scenario_that_runs_and_name_the_next_commands(folder):
 def test_every_line_of_the_file_is_explained_and_none_is_too_long(folder):
     write("--sites", "2", "--between", "200 Mbit/s, 40 ms", gpu="gpus/a100", network="25 Gbit/s", precision="bf16")
     text = (folder / "mine.yaml").read_text()
+    lines = [line for line in text.splitlines() if "#" in line and not line.lstrip().startswith("#")]
     assert max(map(len, text.splitlines())) <= 120
+    # All comments stand in one column, but for those of lines that reach beyond it.
+    assert {line.index("#") for line in lines if len(line.partition("#")[0].rstrip()) <= 44} == {46}
     assert len(re.findall("#", text)) > 15
 
 
@@ -101,8 +105,14 @@ def test_a_network_is_a_name_a_rate_or_several_nics(folder):
 
 @pytest.mark.parametrize("goal", ["workers", "bandwidth"])
 def test_a_goal_that_needs_many_runs_writes_a_sweep(folder, goal):
-    write(goal=goal, machines=2)
+    write(goal=goal, machines=2, method="dense or topk 1 %")
     assert ", 0 failed" in printed("sweep", f"mine-{goal}.yaml", "--out", folder / "swept", "--workers", "1")
+    vary = yaml.safe_load((folder / f"mine-{goal}.yaml").read_text())["vary"]
+    assert vary["sparsifier"] == [{"kind": "dense"}, {"kind": "topk", "density": 0.01}]
+    if goal == "workers":
+        assert vary["cluster.nodes"] == [1, 2, 4, 8]
+    write("--force", goal=goal, machines=2)  # dense is what others are compared with
+    assert yaml.safe_load((folder / f"mine-{goal}.yaml").read_text())["vary"]["sparsifier"] == vary["sparsifier"]
 
 
 @pytest.mark.parametrize(
