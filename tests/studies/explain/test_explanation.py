@@ -218,11 +218,8 @@ def test_each_term_says_what_it_rests_on():
     topk = next(item for item in rows["selection"]["calibration"] if item["id"] == "card/topk")
     assert topk["held_out_mape"] == 0.1 and "20 us + 1 ns n" in topk["source"]
     assert rows["transfer"]["calibration"][0]["what"] == "link law" and all(row["formula"] for row in rows.values())
-    runtime, model = (
-        {"compute_slowdown": 0.2, "name": "one", "source": "tests"},
-        {"compute_slowdown": 0.3, "name": "two"},
-    )
-    for workload, basis in (({}, ("runtime", "one", "tests")), (model, ("profile", "two", ""))):
+    runtime, model = ({"compute_slowdown": share, "name": name} for share, name in ((0.2, "one"), (0.3, "two")))
+    for workload, basis in (({}, ("runtime", "one", "")), (model, ("profile", "two", ""))):
         rows = {row["term"]: row for row in explain(scenario(runtime=runtime, workload=workload))["terms"]}
         (found,) = rows["slowdown"]["calibration"]
         assert (found["what"], found["id"], found["source"]) == basis
