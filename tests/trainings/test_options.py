@@ -4,7 +4,7 @@ import pytest
 
 from simulator.errors import InputError
 from simulator.trainings.options import read_options
-from simulator.trainings.runs import Recipe, describe_method
+from simulator.trainings.runs import describe_method
 
 
 def test_a_method_in_one_line_is_that_of_a_scenario():
@@ -12,12 +12,6 @@ def test_a_method_in_one_line_is_that_of_a_scenario():
     assert options.method == {"kind": "topk", "density": "5 %", "granularity": "model"}
     assert options.sparsifier.density == pytest.approx(0.05)
     assert describe_method(options.method | {"density": 0.05}) == "topk 0.05 granularity=model"
-
-
-def test_a_recipe_says_what_is_not_usual():
-    assert Recipe("mlp", 10, "topk", "{}", True, 1, "fp32").name == "topk"
-    unusual = Recipe("mlp", 10, "topk", '{"granularity": "model"}', False, 4, "bf16")
-    assert unusual.name == "topk granularity=model without error feedback with 4 local steps in bf16"
 
 
 @pytest.mark.parametrize(

@@ -104,9 +104,8 @@ def test_what_is_trained_and_how_makes_the_setting():
     changes = {"parameters": {"width": 8, "depth": 2}, "error_feedback": False, "local_steps": 4, "precision": "bf16"}
     given = {"kind": "topk", "density": 0.01, "granularity": "model", "implementation": "good"}
     made = setting_of(SPEC.model_copy(update=changes | {"method": given, "momentum": 0.5, "outer_momentum": 0.25}))
-    assert made.words == (
-        "topk 0.01 granularity=model without error feedback with 4 local steps in bf16 with 4 workers and batch 8"
-    )
+    said = "topk 0.01 granularity=model without error feedback with 4 local steps in bf16"
+    assert (made.method, made.words) == (said, f"{said} with 4 workers and batch 8")
     assert (made.recipe.task, made.recipe.elements) == ("mlp-digits depth=2 width=8", 100)
     assert made.parameters == {"granularity": "model", "density": 0.01}
     dense = setting_of(SPEC.model_copy(update={"method": DENSE, "error_feedback": False, "workers": 1}))

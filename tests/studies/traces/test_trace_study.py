@@ -28,7 +28,9 @@ def trace(request, short_trace):
     [("layer", 0.001, 0.03), ("layer", 0.01, 0.03), ("layer", 0.1, 0.06), ("model", 0.01, 0.10), ("model", 0.1, 0.10)],
 )
 def test_a_law_fitted_on_four_workers_predicts_the_union_of_sixteen(trace, granularity, density, bar):
-    tested = [row for row in fit_overlap(trace.folder, density, granularity)["rows"] if not row["used_in_fit"]]
+    document = fit_overlap(trace.folder, density, granularity)
+    tested = [row for row in document["rows"] if not row["used_in_fit"]]
+    assert document["source"] == "union.csv"
     assert [row["workers"] for row in tested] == [8, 16]
     assert all(abs(row["mixture_error"]) <= bar for row in tested)
 
