@@ -2,6 +2,7 @@
 
 import math
 import re
+from itertools import pairwise
 
 import pytest
 from in_json import in_json
@@ -145,6 +146,19 @@ def test_changes_of_sign_are_found_with_few_evaluations(gap, change):
     ((below, other),) = search_together([find_change(counted, *((1, 10) if gap(1) < 0 else (10, 1)), 1e-3)])
     assert gap(below) < 0 and below == pytest.approx(change, rel=1e-3) and other == pytest.approx(change, rel=1e-3)
     assert len(asked) < 50
+
+
+def test_two_bandwidths_in_each_decade_and_doublings_of_up_to_256_workers_are_tried():
+    axis = bandwidth_axis(lone())
+    assert axis.tried == pytest.approx([10 ** (7 + half / 2) for half in range(9)])
+    for nodes, gpus, key, ends in (
+        (4, 1, "nodes", (2, 256)),
+        (2, 4, "nodes", (1, 64)),
+        (1, 8, "gpus_per_node", (2, 256)),
+    ):
+        axis = nodes_axis(lone(nodes=nodes, gpus_per_node=gpus))
+        assert (axis.key, axis.tried[0], axis.tried[-1]) == (f"cluster.{key}", *ends)
+        assert all(after == 2 * before for before, after in pairwise(axis.tried))
 
 
 def test_winning_everywhere_or_nowhere_has_no_border():

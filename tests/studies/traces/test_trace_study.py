@@ -10,7 +10,7 @@ from places import ROOT
 from replayed import mean, rows
 
 from simulator.cli import main
-from simulator.studies.traces.synthesis import fit_generator, synthesize
+from simulator.studies.traces.synthesis import _sample, fit_generator, synthesize
 from simulator.studies.traces.trace_study import fit_overlap, info
 from simulator.traces.format.trace import Trace
 
@@ -118,3 +118,9 @@ def test_a_generator_fitted_to_a_generated_trace_has_its_parameters(tmp_path):
     assert (first.tail, second.tail) == ("gaussian", "laplace")
     assert first.scale / second.scale == pytest.approx(100, rel=0.05)
     assert (found.correlation, found.drift) == (pytest.approx(0.3, abs=0.02), pytest.approx(0.5, rel=0.2))
+
+
+def test_a_sample_is_a_share_of_every_tensor_and_at_least_64_of_it():
+    drawn = _sample((1000, 100, 50), 0.2, 1)
+    assert drawn.tolist() == sorted(set(drawn.tolist()))
+    assert np.histogram(drawn, [0, 1000, 1100, 1150])[0].tolist() == [200, 64, 50]
