@@ -1,7 +1,9 @@
 """What is told of a trace, the laws that are fitted to it, and traces that are made like it."""
 
 import json
+import math
 from pathlib import Path
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from replayed import mean, rows
 
 from simulator.cli import main
 from simulator.studies.traces.synthesis import _sample, fit_generator, synthesize
-from simulator.studies.traces.trace_study import fit_overlap, info
+from simulator.studies.traces.trace_study import _distribution, _histogram, fit_overlap, info
 from simulator.traces.format.trace import Trace
 
 SHIPPED = ROOT / "configs" / "traces"
@@ -124,3 +126,19 @@ def test_a_sample_is_a_share_of_every_tensor_and_at_least_64_of_it():
     drawn = _sample((1000, 100, 50), 0.2, 1)
     assert drawn.tolist() == sorted(set(drawn.tolist()))
     assert np.histogram(drawn, [0, 1000, 1100, 1150])[0].tolist() == [200, 64, 50]
+
+
+@pytest.mark.parametrize(("values", "weight"), [([-3.0, 1, 1, 1], None), ([1.0, -3, 1], [1.0, 1, 2])])
+def test_a_distribution_by_hand(values, weight):
+    """One of four at -3 and the others at 1: a variance of 3, a fourth moment of 21, -1.732 and 0.577 deviations."""
+    made = _distribution(np.array(values), None if weight is None else np.array(weight))
+    assert (made["std"], made["excess_kurtosis"]) == pytest.approx((math.sqrt(3), 21 / 9 - 3))
+    assert made["gaussian_distance"] == pytest.approx(NormalDist().cdf(1 / math.sqrt(3)) - 1 / 4)  # before the step
+    shares = {place: share for place, share in enumerate(made["histogram"]) if share}
+    assert shares == {13: 0.25, 22: 0.75} and len(made["histogram"]) == 41  # of bins of 10/41 from -5 on
+    rows = _histogram(np.array([values, values]), np.array(weight or [1.0] * 4))
+    assert {place: row["share"] for place, row in enumerate(rows) if row["share"]} == shares
+    assert rows[22]["standard_deviation"] == pytest.approx(math.sqrt(3))
+    assert rows[22]["excess_kurtosis"] == pytest.approx(21 / 9 - 3)
+    assert rows[22]["middle"] == pytest.approx(22.5 * 10 / 41 - 5)
+    assert math.fsum(row["normal"] for row in rows) == pytest.approx(1, abs=1e-6)
