@@ -30,9 +30,14 @@ def test_a_map_has_a_row_for_each_number_of_nodes_its_own_first_and_frames_the_s
     made = answer(pinned=TWO_NODES.replace("0.001", "0.01"))
     assert [part["part"] for part in made] == ["scenario", "answer", "answer", "difference", "map", "map", "map"]
     assert [part.get("intervals") for part in made] == [None, "first_order", "full", None, *["first_order"] * 3]
+    assert [part["final"] for part in made[1:3]] == [False, True]
+    quick, full = (part["html"] for part in made[1:3])
+    assert "Does Top-k 0.1 % pay for ResNet-50" in full and "first-order" not in full
+    assert quick.count("first-order 90 % interval") == quick.count("90 % interval") == full.count("90 % interval") > 4
     assert "sparsifier.density" in made[3]["html"] and "0.001" in made[3]["html"]
     for count, part in enumerate(made[4:]):
         assert part["html"].count('class="waits') == 14 - 7 * count and "refused" not in part["html"]
+    assert "first order" in made[-1]["html"]
     heads = re.findall(r'<th scope="\w+">([^<]*)', made[-1]["html"])
     rates = ["280 Mbit/s", "940 Mbit/s", "2.8 Gbit/s", "9.394 Gbit/s", "28 Gbit/s", "94 Gbit/s", "280 Gbit/s"]
     assert heads == ["nodes", *rates, "8", "4", "2"]

@@ -32,21 +32,6 @@ def test_the_page_and_its_files_are_sealed(port):
     assert b"https://" not in request(port, "GET", "/", origin=None)[2]
 
 
-def test_parts_of_an_answer_come_the_quickest_first(port):
-    # A machine that is busy for a moment leaves the map out, and remembers its answers for the next question.
-    parts = next(made for made in (ask(port) for _ in range(10)) if "<td" in made[-1]["html"])
-    assert [part["part"] for part in parts][:3] == ["scenario", "answer", "answer"]
-    assert [part["final"] for part in parts if part["part"] == "answer"] == [False, True]
-    assert "Does Top-k 0.1 % pay for ResNet-50" in parts[2]["html"]
-    quick, full = parts[1]["html"], parts[2]["html"]
-    assert quick.count("first-order 90 % interval") == quick.count("90 % interval") == full.count("90 % interval") > 4
-    assert "first-order" not in full
-    orders = [part.get("intervals") for part in parts]
-    assert orders == [None, "first_order", "full", *["first_order"] * (len(parts) - 3)]
-    assert "first order" in parts[-1]["html"] and parts[-1]["part"] == "map"
-    assert parts[-1]["html"].count("<td") == 35 and "waits" not in parts[-1]["html"]
-
-
 @pytest.mark.long
 def test_the_final_answer_is_that_of_run(port):
     command = [sys.executable, "-m", "simulator", "run", "quickstart", "--json"]
