@@ -108,6 +108,7 @@ def test_sweeps_are_joined_on_what_varies(tmp_path):
     b = swept(tmp_path / "b", density=(0.01, 0.1), bandwidth="1 Gbit/s", **{"sparsifier.granularity": ["layer"]})
     document = compare_outcomes(str(a), str(b))
     assert document["keys"] == ["sparsifier.density", "cluster.nodes"]
+    assert [document[side]["place"] for side in ("a", "b")] == [str(a), str(b)]
     assert [item["key"] for item in document["single_valued"]] == ["sparsifier.granularity"]
     assert document["values"] == [{"key": "sparsifier.density", "only_a": [0.001], "only_b": [0.1]}]
     assert [point["key"]["sparsifier.density"] for point in document["points"]] == [0.01, 0.01]
@@ -122,6 +123,8 @@ def test_sweeps_are_joined_on_what_varies(tmp_path):
         assert point["largest_term"] == "communication_exposed"
     ratios = [point["ratio"] for point in document["points"]]
     assert ratios == sorted(ratios, reverse=True)
+    back = [point["ratio"] for point in compare_outcomes(str(b), str(a))["points"]]
+    assert back == [pytest.approx(1 / ratio) for ratio in ratios]  # the largest change first, either way
     assert document["summary"]["slower"] == 2
     same = compare_outcomes(str(a), str(a))
     assert same["summary"]["same_inputs"] == same["summary"]["alike"] == len(same["points"]) == 4

@@ -37,6 +37,7 @@ def test_options_write_a_scenario_that_runs_and_name_the_next_commands(folder):
 def test_every_line_of_the_file_is_explained_and_none_is_too_long(folder):
     write("--sites", "2", "--between", "200 Mbit/s, 40 ms", gpu="gpus/a100", network="25 Gbit/s", precision="bf16")
     text = (folder / "mine.yaml").read_text()
+    assert "  # Times stay those of the profile, which are of fp32: give compute_time.\n" in text
     lines = [line for line in text.splitlines() if "#" in line and not line.lstrip().startswith("#")]
     assert max(map(len, text.splitlines())) <= 120
     # All comments stand in one column, but for those of lines that reach beyond it.
