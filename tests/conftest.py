@@ -72,6 +72,28 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
+def small_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a trace of four workers and two iterations; the first tensor's gradients are all 0."""
+    import numpy as np
+
+    from simulator.models.gradients import Block
+    from simulator.models.layers import Layer
+    from simulator.traces.format.trace import TraceSpec
+    from simulator.traces.format.writer import TraceWriter
+
+    folder, numels = tmp_path_factory.mktemp("small") / "trace", (40, 200, 80)
+    layers = tuple(Layer(name=name, numel=numel) for name, numel in zip(("still", "a", "b"), numels, strict=True))
+    spec = TraceSpec(format=1, workers=4, iterations=(0,), model="small", batch_size=1)
+    piece = np.repeat([0, 1, 2], numels)
+    with TraceWriter(folder, spec, layers) as out:
+        for number in range(2):
+            values = np.random.default_rng(number).standard_normal((4, 320)).astype(np.float32)
+            values[:, :40] = 0
+            out.append(Block(values, piece, np.arange(320), np.ones(320), numels, number, tuple((n,) for n in numels)))
+    return folder
+
+
+@pytest.fixture(scope="session")
 def short_trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
     """The first eight iterations of a shipped trace."""
     from simulator.traces.format.trace import Trace

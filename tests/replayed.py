@@ -4,7 +4,10 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from simulator.engine.replay import Replay, replay_methods
+from simulator.component import build
+from simulator.engine.replay import Replay, add_steps, replay_methods
+from simulator.models.exchange import Bucket
+from simulator.sparsifiers.base import Sparsifier
 
 
 def select(member, state, block):
@@ -51,3 +54,15 @@ def replay_trace(method, buckets, trace, workers):
     """The steps of all buckets, for each recorded iteration of so many workers."""
     (steps,) = replay_methods([(method, range(workers))], buckets, trace)
     return iter(steps)
+
+
+def rows(trace, method, workers, feedback=True):
+    member = build(Sparsifier, method)
+    if not feedback:
+        return [step.row() for step in replay(member, trace.blocks(workers), feedback)]
+    bucket = Bucket(0, trace.numels, 0, tuple(range(len(trace.numels))))
+    return [add_steps(steps).row() for steps in replay_trace(member, [bucket], trace, workers)]
+
+
+def mean(found, key):
+    return float(np.mean([row[key] for row in found]))

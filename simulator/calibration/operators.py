@@ -46,6 +46,7 @@ _PLAIN = OperatorRates(
     rows=1.0,
     attention=FUSED_ATTENTION,
     convolution=1.0,
+    convolution_width=1.0,
     fp32=Efficiency(0.9, 1.0, 0, ""),
     tensor=Efficiency(1.0, 1.0, 0, ""),
 )

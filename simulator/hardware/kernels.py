@@ -172,10 +172,10 @@ class Rates(Record):
     for GPUs whose multiprocessors are not known; `clock`: in Hz, where it is not known.
     """
 
-    launch: float = 0.0
-    share: float = 1.0
-    cycles_per_byte: float = 0.0
-    clock: float = 0.0
+    launch: float
+    share: float
+    cycles_per_byte: float
+    clock: float
     kernels: Mapping[str, Rate] = field(default_factory=dict)
     classes: Mapping[str, Rate] = field(default_factory=dict)
 
@@ -210,9 +210,11 @@ class Estimate(Record):
 
 @cache
 def shipped_rates() -> Rates:
-    """The rates that ship with the package; without the file, all bytes at the full bandwidth of the data sheet."""
+    """The rates that ship with the package."""
     path = find_shipped(RATES)
-    return convert(read_document(path).data, Rates) if path else Rates()
+    if path is None:
+        raise FileNotFoundError(RATES)
+    return convert(read_document(path).data, Rates)
 
 
 def rate_name(kernel: str, framework: Framework, memory: MemoryKind | None) -> str:
@@ -287,7 +289,7 @@ def _piece(kernel: str, hardware: Hardware, rates: Rates) -> tuple[float, bool, 
     work = work_of(kernel, hardware.framework)
     own = _own_rate(kernel, hardware, rates)
     if own is None:
-        rate = rates.classes.get(work.kind) or rates.classes.get("all") or Rate(1.0, 0, 1.0)
+        rate = rates.classes.get(work.kind) or rates.classes["all"]
         return rate.factor * memory_time(work, hardware, rates), False, rate.width
     # What element-wise kernels reach is the bandwidth that counts for all others.
     seconds = unit_time(work, hardware, rates) * (1.0 if kernel == "elementwise" else own.factor)

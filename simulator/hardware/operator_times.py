@@ -98,9 +98,9 @@ class OperatorRates(Record):
     - `tail`: share of a whole round of tiles that is lost at the end of a product.
     - `rows`: factor on the bytes of softmax and norms.
     - `attention`, `convolution`: efficiency of fused attention and of convolutions over that of a large product.
+    - `convolution_width`: factor by which networks of convolutions may be off on a GPU that was timed.
     - `fp32`, `tensor`: efficiencies on a GPU that was not timed, with the fp32 units and with tensor cores.
     - `devices`: efficiencies in fp32 on the GPUs that were timed.
-    - `convolution_width`: factor by which networks of convolutions may be off on a GPU that was timed.
     - `matrix_byte`: seconds for each byte of its three matrices that a product on tensor cores takes in addition.
     - `tensor_devices`: what trainings showed of tensor cores on the GPUs where they were published in detail.
     """
@@ -110,10 +110,10 @@ class OperatorRates(Record):
     rows: float
     attention: float
     convolution: float
+    convolution_width: float
     fp32: Efficiency
     tensor: Efficiency
     devices: Mapping[str, Efficiency] = field(default_factory=dict)
-    convolution_width: float = 1.0
     matrix_byte: float = 0.0
     tensor_devices: Mapping[str, TensorCores] = field(default_factory=dict)
 

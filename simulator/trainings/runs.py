@@ -91,7 +91,6 @@ def write_run(folder: Path, spec: TrainingSpec, points: Iterable[CurvePoint]) ->
 
     A metric that was not measured is an empty cell.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     rows = (["" if math.isnan(value) else value for value in astuple(point)] for point in points)
     write_rows(folder / CURVE_FILE, COLUMNS, rows)
     write_yaml(folder / TRAINING_FILE, spec.model_dump(mode="json"))
@@ -104,7 +103,7 @@ def finished_run(folder: Path, options: TrainingOptions) -> bool:
         return False
     known = validate_document(TrainingSpec.model_validate, read_document(place))
     asked = options.model_dump(mode="json", exclude_none=True)
-    there = known.model_dump(mode="json", include=set(asked))
+    there = known.model_dump(mode="json")
     hint = "use another folder, or remove this one"
     other = [name for name in asked if asked[name] != there[name]]
     if other:
@@ -259,9 +258,9 @@ def method_curves(runs: Iterable[TrainingRun], quantity: str) -> list[MethodCurv
     for (setting, tuning), alike in sorted(groups.items()):
         curves = [dict(smooth(measured_points(run, quantity))) for run in alike]
         shared = sorted(set.intersection(*(set(curve) for curve in curves)))
-        kept = shared[::-1][:: -(-len(shared) // MOST_POINTS) or 1][::-1]
-        if not kept:
+        if not shared:
             continue
+        kept = shared[::-1][:: -(-len(shared) // MOST_POINTS)][::-1]
         values = [[curve[iteration] for curve in curves] for iteration in kept]
         made.append(
             MethodCurve(

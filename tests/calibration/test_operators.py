@@ -32,8 +32,8 @@ from simulator.loading.documents import parse_document
 from simulator.models.operators import Operator
 
 TRUE = OperatorRates(
-    depth=40.0, tail=0.3, rows=1.5, attention=0.65, convolution=1.0, fp32=Efficiency(0.8, 1, 0, ""),
-    tensor=Efficiency(1, 1, 0, ""),
+    depth=40.0, tail=0.3, rows=1.5, attention=0.65, convolution=1.0, convolution_width=1.0,
+    fp32=Efficiency(0.8, 1, 0, ""), tensor=Efficiency(1, 1, 0, ""),
 )  # fmt: skip
 DEVICES = {"first": (10e12, 0.9), "second": (20e12, 0.6), "third": (40e12, 0.7)}
 

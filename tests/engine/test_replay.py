@@ -4,19 +4,18 @@ import json
 import os
 import shutil
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 from places import ROOT
-from replayed import replay, replay_trace, select
+from replayed import mean, replay, replay_trace, rows, select
 
 from simulator.cli import main
 from simulator.component import build
 from simulator.engine import replay as replay_module
 from simulator.engine.build_up import build_up
-from simulator.engine.replay import ReplayedStep, add_steps, mean_selection
+from simulator.engine.replay import ReplayedStep, mean_selection
 from simulator.errors import InputError
 from simulator.models.exchange import Bucket, Selection
 from simulator.models.gradients import Block
@@ -29,7 +28,6 @@ from simulator.records import replace
 from simulator.reporting.wording.traces import build_up_blocks
 from simulator.scenario.reading import load
 from simulator.sparsifiers.base import Sparsifier
-from simulator.studies.traces.trace_study import fit_overlap, info
 from simulator.traces.format.trace import Trace, TraceSpec
 from simulator.traces.format.writer import TraceWriter
 
@@ -42,18 +40,6 @@ LONG = [pytest.param(name, marks=pytest.mark.long) for name in ("resnet-digits",
 @pytest.fixture(scope="module", params=["short", *LONG])
 def trace(request, short_trace):
     return short_trace if request.param == "short" else Trace.open(SHIPPED / request.param)
-
-
-def rows(trace, method, workers, feedback=True):
-    member = build(Sparsifier, method)
-    if not feedback:
-        return [step.row() for step in replay(member, trace.blocks(workers), feedback)]
-    bucket = Bucket(0, trace.numels, 0, tuple(range(len(trace.numels))))
-    return [add_steps(steps).row() for steps in replay_trace(member, [bucket], trace, workers)]
-
-
-def mean(found, key):
-    return float(np.mean([row[key] for row in found]))
 
 
 @pytest.mark.parametrize("feedback", [True, pytest.param(False, marks=pytest.mark.long)])
@@ -292,16 +278,6 @@ def test_a_stated_law_decides_the_union():
     assert stated[0] != stated[1]
 
 
-@pytest.mark.parametrize(
-    ("granularity", "density", "bar"),
-    [("layer", 0.001, 0.03), ("layer", 0.01, 0.03), ("layer", 0.1, 0.06), ("model", 0.01, 0.10), ("model", 0.1, 0.10)],
-)
-def test_a_law_fitted_on_four_workers_predicts_the_union_of_sixteen(trace, granularity, density, bar):
-    tested = [row for row in fit_overlap(trace.folder, density, granularity)["rows"] if not row["used_in_fit"]]
-    assert [row["workers"] for row in tested] == [8, 16]
-    assert all(abs(row["mixture_error"]) <= bar for row in tested)
-
-
 def test_replay_equals_the_closed_form_on_independent_data():
     draws, d, n = np.random.default_rng(3), 20_000, 8
     method = build(Sparsifier, {"kind": "topk", "density": 0.01})
@@ -315,38 +291,13 @@ def test_replay_equals_the_closed_form_on_independent_data():
     assert found.aggregated == pytest.approx(closed.aggregated, rel=0.01)
 
 
-SMALL_LAYERS = (Layer(name="still", numel=40), Layer(name="a", numel=200), Layer(name="b", numel=80))
-
-
-@pytest.fixture(scope="module")
-def small(tmp_path_factory):
-    """A trace of four workers and two iterations; the first tensor's gradients are all 0."""
-    folder = tmp_path_factory.mktemp("small") / "trace"
-    spec = TraceSpec(format=1, workers=4, iterations=(0,), model="small", batch_size=1)
-    piece, numels = np.repeat([0, 1, 2], [40, 200, 80]), (40, 200, 80)
-    with TraceWriter(folder, spec, SMALL_LAYERS) as out:
-        for number in range(2):
-            values = np.random.default_rng(number).standard_normal((4, 320)).astype(np.float32)
-            values[:, :40] = 0
-            out.append(Block(values, piece, np.arange(320), np.ones(320), numels, number, tuple((n,) for n in numels)))
-    return folder
-
-
-def test_a_tensor_that_stands_still_has_no_shape(small):
-    still, moving, _ = info(small, 0.1)["layers"]
-    assert (still["std"], still["histogram"]) == (0.0, [])
-    assert still["excess_kurtosis"] is still["gaussian_distance"] is None
-    assert moving["std"] == pytest.approx(1.2, abs=0.1)  # with what was held back
-    assert len(moving["histogram"]) == 41
-
-
 @pytest.mark.parametrize("held", [1, 2**30])
-def test_replays_together_are_those_alone_and_read_the_trace_once(small, held, monkeypatch):
+def test_replays_together_are_those_alone_and_read_the_trace_once(small_trace, held, monkeypatch):
     """Several methods and groups of workers; where they do not fit into memory together, one after the other.
 
     Workers who select alone are replayed once for all groups; in those from the first worker on, with the same draws.
     """
-    trace, read = Trace.open(small), []
+    trace, read = Trace.open(small_trace), []
     monkeypatch.setattr(replay_module, "_HELD", held)
     blocks = Trace.blocks
     monkeypatch.setattr(Trace, "blocks", lambda self, *args, **how: read.append(args) or blocks(self, *args, **how))
@@ -370,17 +321,6 @@ def test_replays_together_are_those_alone_and_read_the_trace_once(small, held, m
         assert [step.row() for (step,) in steps] == [step.row() for step in replay(method, every)]
 
 
-def test_unions_that_were_not_measured_are_those_of_the_replay(small):
-    document = fit_overlap(small, 0.05, "layer")
-    found = {row["workers"]: row for row in document["rows"]}
-    method = {"kind": "topk", "density": 0.05, "granularity": "layer"}
-    trace = Trace.open(small)
-    assert document["source"] == "replay"
-    assert found[1]["union"] < found[2]["union"] < found[4]["union"]
-    for count in (1, 4):
-        assert found[count]["union"] == pytest.approx(mean(rows(trace, method, count), "aggregated"))
-
-
 @pytest.mark.parametrize("said", [True, False])
 def test_build_up_says_which_methods_have_not_settled(said):
     figures = ("selected", "aggregated", "independent", "build_up", "padding", "energy_kept", "never_sent")
@@ -390,78 +330,25 @@ def test_build_up_says_which_methods_have_not_settled(said):
     assert text == (["topk 0.01 layer has not settled on 8 workers: a reason"] if said else [])
 
 
-def test_build_up_of_a_short_trace_is_not_settled(small):
-    rows = build_up(small, [{"kind": "topk", "density": 0.1}], [1, 2])
+def test_build_up_of_a_short_trace_is_not_settled(small_trace):
+    rows = build_up(small_trace, [{"kind": "topk", "density": 0.1}], [1, 2])
     assert {row["workers"] for row in rows} == {1, 2}
     assert all(row["unsettled"] for row in rows)
 
 
-def test_build_up_of_more_workers_than_were_recorded_is_refused(small):
+def test_build_up_of_more_workers_than_were_recorded_is_refused(small_trace):
     with pytest.raises(InputError, match="expected at most 4 workers, those recorded, got 8"):
-        build_up(small, ["dense"], [1, 8])
+        build_up(small_trace, ["dense"], [1, 8])
 
 
 @pytest.mark.long
-def test_build_up_prints_what_it_would_store(small, tmp_path):
-    command = ["trace", "build-up", str(small), "--method", "{kind: topk, density: 0.1}", "--json"]
+def test_build_up_prints_what_it_would_store(small_trace, tmp_path):
+    command = ["trace", "build-up", str(small_trace), "--method", "{kind: topk, density: 0.1}", "--json"]
     plain = CliRunner().invoke(main, command, catch_exceptions=False)
     stored = CliRunner().invoke(main, [*command, "--out", str(tmp_path)], catch_exceptions=False)
     assert json.loads(plain.stdout)["rows"] == json.loads((tmp_path / "build_up.json").read_text())
     assert plain.stdout == stored.stdout
     assert {row["workers"] for row in json.loads(plain.stdout)["rows"]} == {1, 2, 4}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["info", "traces/resnet-digts"], "or in the package: did you mean 'traces/resnet-digits'?"),
-        (["info", "nothing-of-that-kind"], "no trace named 'nothing-of-that-kind' in the current folder"),
-        (["synthesize", "s.yaml", "--like", "traces/resnet-digits"], "expected either a spec or --like, got both"),
-        (["synthesize", "--sample", "nan"], "'nan' is not a finite number"),
-        (["synthesize"], "expected either a spec or --like, got neither"),
-        (["synthesize", "nowhere.yaml"], "nowhere.yaml: expected a readable file, got No such file or directory"),
-    ],
-)
-def test_traces_that_are_not_there_are_said_so(arguments, message, tmp_path):
-    out = ["--out", str(tmp_path / "out")] if arguments[0] == "synthesize" else []
-    result = CliRunner().invoke(main, ["trace", *arguments, *out], catch_exceptions=False)
-    assert result.exit_code == 2
-    assert message in result.stderr
-
-
-def test_trace_commands(small, tmp_path):
-    def invoke(*arguments):
-        result = CliRunner().invoke(main, list(arguments), catch_exceptions=False)
-        assert result.exit_code == 0, result.output
-        return result.output
-
-    assert "no problems" in invoke("trace", "check", "traces/resnet-digits")
-    assert "kurtosis" in invoke("trace", "info", "traces/resnet-digits")
-    made = str(tmp_path / "made")
-    invoke("trace", "synthesize", "--like", str(small), "--sample", "0.5", "--out", made)
-    assert "4 workers, 2 iterations" in invoke("trace", "check", made)
-    invoke("trace", "synthesize", "--like", made, "--sample", "1", "--mantissa-bits", "2", "--out", f"{made}-whole")
-    assert "all 320: the trace is whole" in " ".join(invoke("trace", "info", f"{made}-whole").split())
-    stored = Path(f"{made}-whole", "gradients.parquet").read_bytes()
-    written = Path(f"{made}-whole", "gradients.parquet").stat().st_mtime_ns
-    invoke("trace", "synthesize", "--like", made, "--sample", "1", "--mantissa-bits", "2", "--out", f"{made}-whole")
-    assert Path(f"{made}-whole", "gradients.parquet").stat().st_mtime_ns == written  # it was there already
-    invoke("trace", "synthesize", "--like", made, "--sample", "1", "--out", f"{made}-whole")
-    assert Path(f"{made}-whole", "gradients.parquet").read_bytes() != stored
-    recorded = {file.name: file.read_bytes() for file in small.iterdir()}
-    overwriting = ["trace", "synthesize", "--like", made, "--out", str(small)]
-    assert "recorded gradients are not overwritten" in CliRunner().invoke(main, overwriting).stderr
-    assert {file.name: file.read_bytes() for file in small.iterdir()} == recorded
-    out = tmp_path / "build-up"
-    invoke("trace", "build-up", made, "--method", "{kind: cltk, density: 0.1}", "--out", str(out))
-    assert {row["workers"] for row in json.loads((out / "build_up.json").read_text())} == {1, 2, 4}
-    assert (out / "build_up.png").stat().st_size > 5000
-    shapes = {"a": (4, 5), "b": (6,)}
-    arrays = {name: np.random.default_rng(0).standard_normal((3, 2, *shape)) for name, shape in shapes.items()}
-    np.savez(tmp_path / "g.npz", **arrays)
-    invoke("trace", "import", "npz", str(tmp_path / "g.npz"), "--out", str(tmp_path / "imported"))
-    (first, *_) = Trace.open(tmp_path / "imported").blocks()
-    assert np.allclose(first.values[:, :20], arrays["a"][0].reshape(2, -1), atol=1e-6)
 
 
 SERVERS = ("topology={kind: parameter_server}", "sparsifier={kind: gtopk, density: 0.01}")

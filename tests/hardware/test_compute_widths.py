@@ -1,10 +1,12 @@
 """How far compute times may be off, by where they were measured."""
 
+import math
+
 import pytest
 
 from simulator.hardware.gpu import Gpu
-from simulator.hardware.widths import OTHER_GPU_SCALED, compute_width, measured_elsewhere, same_device
-from simulator.models.layers import Layer, Workload
+from simulator.hardware.widths import OTHER_GPU, OTHER_GPU_SCALED, compute_width, measured_elsewhere, same_device
+from simulator.models.layers import Estimated, Layer, Workload
 from simulator.scenario.named_parts import shipped_gpus
 
 TIMED = (Layer(name="a", numel=10, forward=1e-3, backward=2e-3),)
@@ -53,4 +55,13 @@ def test_a_device_that_nobody_named_is_taken_to_be_this_one_and_ideal_gpus_are_n
     assert not measured_elsewhere(nameless, A100)
     assert compute_width(nameless, A100).level == "estimated"
     assert not measured_elsewhere(V100, Gpu(name="i", device="ideal", ideal=True))
-    assert compute_width(Workload(batch_size=1, layers=(Layer(name="a", numel=10),)), A100).width == 1
+    assert compute_width(Workload(batch_size=1, layers=(Layer(name="a", numel=10),)), A100)[:2] == (1, "measured")
+
+
+def test_an_estimate_is_no_surer_on_another_gpu_and_less_sure_where_sequences_are_divided():
+    made = V100.model_copy(update={"estimated": Estimated(width=1.5, reason="as tests have it")})
+    assert compute_width(made, Gpu(name="v", device="V100")) == (1.5, "estimated", "as tests have it")
+    assert compute_width(made, A100)[:2] == (OTHER_GPU, "estimated") and 2.6 < OTHER_GPU < 4.4  # of those pairs
+    width = compute_width(made, Gpu(name="v", device="V100"), divided=True).width
+    assert math.log(width) ** 2 == pytest.approx(math.log(1.5) ** 2 + math.log(1.25) ** 2)
+    assert compute_width(made.model_copy(update={"compute_width": 1.2}), A100)[:2] == (1.2, "measured")

@@ -6,7 +6,7 @@ import pytest
 
 from simulator.component import build, discover
 from simulator.errors import InputError
-from simulator.hardware.runtime import FRAMEWORKS, FrameworkName
+from simulator.hardware.runtime import FRAMEWORKS, RUNTIME_COSTS, FrameworkName
 from simulator.loading.finding import find_shipped
 from simulator.scenario.named_parts import read_runtime
 from simulator.scenario.reading import load
@@ -20,6 +20,24 @@ def test_every_name_has_an_entry_and_few_schedules():
     assert set(FRAMEWORKS) == set(get_args(FrameworkName))
     # The scenario's own schedule and other topologies join them: at most 8 runs.
     assert all(1 <= len(item.schedules) + max(0, len(item.topologies) - 1) <= 7 for item in FRAMEWORKS.values())
+
+    sizes = {
+        name: [tuple(value for key, value in each.scheduler.items() if key not in ("kind", "rule")) for each in offers]
+        for name, (_, offers, *_) in FRAMEWORKS.items()
+    }
+    assert sizes["pytorch-ddp"] == [(), *((size * 2**20,) for size in (5, 10, 50, 100, 200))]
+    pairs = ((64, 5), (4, 5), (8, 10), (16, 25), (32, 50))  # MiB and ms
+    assert sizes["horovod"] == [*((size * 2**20, cycle / 1e3) for size, cycle in pairs), ()]
+    assert (sizes["bytescheduler"], sizes["byteps"]) == ([(4e6, 16e6), (4e6, 4e6)], [(4.096e6,)])
+
+
+def test_a_call_pays_what_is_stated_by_the_call():
+    per_call = {name for name, cost in RUNTIME_COSTS.items() if cost.per_call}
+    assert per_call == {
+        "host_read", "negotiation", "cycle_time", "collective_launch", "gather_overhead", "message_overhead",
+        "forward_hook",
+    }  # fmt: skip
+    assert [name for name, cost in RUNTIME_COSTS.items() if not cost.fittable] == ["host_element"]
 
 
 @pytest.mark.parametrize("name", FRAMEWORKS)

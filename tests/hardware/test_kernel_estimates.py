@@ -8,13 +8,14 @@ import pytest
 
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.kernels import HOST_KERNELS, KERNELS, Hardware, Rate, Rates, estimate, implementation
-from simulator.models.curves import Affine, NLogN
+from simulator.models.curves import Affine, NLogN, Piecewise
 from simulator.scenario.named_parts import shipped_gpus
 
 GPUS = shipped_gpus()
 MEASURED = {"elementwise": Rate(1.25, 3, 1.1), "norm": Rate(2.0, 2, 1.5), "nonzero": Rate(3.0, 2, 4.0)}
 MEASURED |= {"topk (one block)": Rate(0.5, 2, 2.0), "topk (one block), HBM": Rate(0.75, 1, 2.5)}
-MEASURED |= {"scatter_add": Rate(1.0, 1, 5.0, least_bytes=80.0)}
+MEASURED |= {"scatter_add": Rate(1.0, 1, 5.0, least_bytes=80.0), "shuffle": Rate(300.0, 1, 3.0)}
+MEASURED |= {"topk (gather in one block)": Rate(2.5, 1, 7.0)}
 CLASSES = {"streaming": Rate(1.0, 2, 3.0), "random access": Rate(2.0, 1, 6.0), "all": Rate(4.0, 5, 9.0)}
 RATES = Rates(launch=5e-6, share=0.8, cycles_per_byte=0.1, clock=1e9, kernels=MEASURED, classes=CLASSES)
 BARE, OLD = Hardware(bandwidth=1e12), {"framework": "pytorch-before-1.11"}
@@ -40,6 +41,12 @@ BLOCK = partial(NLogN, intercept=1e-5)
         ("scatter_add", BARE, Affine(intercept=5e-6, slope=80 / 1e12), "transferred", 5.0),
         ("topk", Hardware(1e12, clock=2e9, memory="HBM", **OLD), BLOCK(coefficient=0.75 / 2e9), "transferred", 2.5),
         ("topk", Hardware(1e12, **OLD), BLOCK(coefficient=0.5 / 1e9), "transferred", 2.0),
+        # Eleven launches; linear, at the clock of one block.
+        ("topk", Hardware(1e12, framework="pytorch-1.11"), Affine(intercept=5.5e-5, slope=2.5e-9), "transferred", 7.0),
+        # What the host does takes nanoseconds an element, and starts nothing where it only merges.
+        ("shuffle", BARE, Affine(intercept=5e-6, slope=300e-9), "transferred", 3.0),
+        ("host_merge", BARE, Affine(), "estimated", 9.0),
+        ("nonzero", Hardware(None), Affine(), "transferred", 4.0),
     ],
 )
 def test_estimates_by_hand(kernel, hardware, curve, level, width):
@@ -57,6 +64,23 @@ def test_what_was_timed_here_is_exact_and_what_was_carried_over_is_not():
     assert gpu.kernel_time("topk", 1e6) == 1e-3
     assert [gpu.width(kernel) for kernel in ("elementwise", "residual_add")] == [1, 1]
     assert min(gpu.width("topk"), gpu.width("gather")) > 1.5
+
+
+def test_passes_in_a_queue_take_their_bytes_and_each_a_start():
+    """An element-wise kernel moves 12 bytes an element: in 24 ps, measured as a line or as points on it."""
+    line = Affine(intercept=1e-6, slope=24e-12)
+    points = Piecewise(points=tuple((size, float(line.time(size))) for size in (1.0, 1e7, 1e8)))
+    for curve in (line, points):
+        gpu = Gpu(name="g", memory_bandwidth=1e12, multiprocessors=50, clock=2e9, kernels={"elementwise": curve})
+        assert gpu.hardware.reached == pytest.approx(0.5e12) and gpu.hardware.start == pytest.approx(1e-6)
+        assert gpu.hardware.cycles == 1e11
+        assert gpu.passes_time(1e9, 3) == pytest.approx(2e-3 + 3e-6)
+    slow = Gpu(name="s", kernels={"elementwise": Affine(intercept=9e-6, slope=24e-12, spread=0.2)})
+    assert slow.passes_time(1e9, 3) == pytest.approx(2e-3 + 3 * 1.8e-6)  # a start of 9 us is mostly the host's
+    assert Gpu(name="i", ideal=True).passes_time(1e9, 3) == Gpu(name="n").passes_time(1e9, 0) == 0
+    assert (slow.spread("residual_add"), slow.spread("gather"), Gpu(name="n").hardware.cycles) == (0.2, 0.0, None)
+    assert slow.kernel_time("elementwise", [0.0, 1.0]).tolist() == pytest.approx([0.0, 9e-6 + 24e-12])
+    assert not Gpu(name="i", ideal=True).kernel_time("elementwise", [5.0]).any()
 
 
 def fastest_rates():

@@ -26,7 +26,7 @@ from simulator.scenario.named_parts import shipped_gpus
 RATES = {"fp32_rate": 10e12, "tensor_rates": {"fp16": 80e12}, "memory_bandwidth": 1e12, "multiprocessors": 100}
 GPU = Gpu(name="a GPU", kernels={"elementwise": Affine(intercept=5e-6, slope=12 / 0.8e12)}, **RATES)
 SHARES = {"fp32": Efficiency(0.5, 1.5, 3, "a"), "tensor": Efficiency(0.25, 1.7, 4, "b")}
-PLAIN = OperatorRates(depth=0.0, tail=0.0, rows=2.0, attention=0.5, convolution=0.8, **SHARES)
+PLAIN = OperatorRates(depth=0.0, tail=0.0, rows=2.0, attention=0.5, convolution=0.8, convolution_width=1.4, **SHARES)
 
 
 def test_a_product_takes_its_arithmetic_or_its_bytes() -> None:
@@ -43,6 +43,7 @@ def test_memory_bound_kernels_take_their_bytes() -> None:
     clock = OperatorClock(GPU, "fp32", PLAIN)
     assert clock.operator_time(streaming("s", 8e8)) == pytest.approx(QUEUED_START + 1e-3)
     assert clock.operator_time(row_wise("s", 8e8)) == pytest.approx(QUEUED_START + 2e-3)
+    assert clock.operator_time(replace(streaming("s", 8e8), kind="all_to_all")) == 0  # the network's
 
 
 def test_element_wise_work_takes_the_bytes_of_how_it_runs() -> None:

@@ -2,8 +2,31 @@
 
 import pytest
 
-from simulator.hardware.kernels import IN_FP32, KERNEL_TRAFFIC, KERNELS, VALUES, ValueWidths, widths_of
+from simulator.hardware.kernels import IN_FP32, KERNEL_TRAFFIC, KERNELS, VALUES, VARIANTS, ValueWidths, widths_of
 from simulator.models.precision import Precision
+
+BY_HAND = {
+    "elementwise": (12, 0, 1), "copy": (8, 0, 1), "residual_add": (12, 0, 1), "update": (8 + 12 + 12, 0, 3),
+    "cast": (4 + 2, 0, 1), "unscale": (8, 0, 1), "quantise": (8 + 8 + 4, 1, 3), "dequantise": (8, 1, 1),
+    "matmul": (12, 0, 1), "random_indices": (0, 8, 1), "norm": (4, 0, 2), "statistics": (8, 0, 2), "pack": (4, 26, 3),
+    "dct": (4 * 8, 0, 4), "pack_indices": (0, 66, 18), "unpack_indices": (0, 102, 13), "nonzero": (0, 1 + 1, 3),
+    "masked_select": (4, 0, 1), "threshold_scan": (8 + 4, 1, 2), "gather": (4 + 4, 8, 1), "residual_clear": (4, 4, 1),
+    "scatter_add": (4 + 4 + 8, 8, 1), "hash": (448, 0, 1), "topk": (8 + 4 * 4 + 2 * 4, 0, 12),
+    "chunk_topk": (8 + 4 + 4, 0, 2), "radix_select": (4 * 4 + 2 * 4, 0, 9), "radix_sort": (36, 0, 6),
+    "sort": (36, 72, 8), "topk_by_sort": (8, 0, 1), "unique": (0, 64, 8), "shuffle": (0, 8, 1), "host_op": (16, 0, 1),
+    "host_merge": (0, 0, 0), "host_exchange": (0, 0, 0),
+}  # fmt: skip
+"""Bytes of values, and of indices, masks and codes, that the passes of a kernel read and write; and its launches."""
+
+
+def test_kernels_move_what_their_passes_read_and_write():
+    assert {name: (work.values, work.indices, work.launches) for name, work in KERNELS.items()} == BY_HAND
+    assert {name for name, work in KERNELS.items() if work.parts} == {"masked_select", "threshold_scan", "topk_by_sort"}
+    assert KERNEL_TRAFFIC["threshold_scan"] == 13 + 2 and KERNEL_TRAFFIC["topk_by_sort"] == 8 + 108
+    # Sorts are the same work everywhere; what searches in one block starts few kernels.
+    assert {(name, work.values, work.indices, work.launches) for (name, _), work in VARIANTS.items()} == {
+        ("topk", 32, 0, 2), ("topk", 32, 0, 11), ("sort", 36, 72, 8),
+    }  # fmt: skip
 
 
 def test_every_value_of_a_kernel_has_one_role():

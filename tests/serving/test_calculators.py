@@ -20,6 +20,7 @@ class Scripted(_Process):
     started = True
 
     def __init__(self, text, allowed):
+        assert (text, allowed) == (TEXT, {})
         self.pipe, self.far = Pipe()
         self.stop = c_byte(0)
         self.busy = self.ready = self.ended = False

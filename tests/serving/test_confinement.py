@@ -1,5 +1,8 @@
 """A scenario from the page reads nothing but what comes with the package, or what the command line named."""
 
+import os
+import sys
+
 import pytest
 from command_line import run_python
 from long_examples import few_first
@@ -12,7 +15,7 @@ from simulator.loading.finding import find_file, find_in_folder, known_names, on
 from simulator.loading.replacing import replace_key
 from simulator.scenario.reading import parse_scenario, scenario_of
 from simulator.serving.answering import AnswerService
-from simulator.serving.confinement import named_files, refuse_paths
+from simulator.serving.confinement import _is_inside, _may_open, lock_files, named_files, refuse_paths
 
 TEXT = (ROOT / "scenarios" / "quickstart.yaml").read_text()
 PATHS = [
@@ -128,6 +131,43 @@ def test_files_that_the_command_line_named_may_be_read(folder):
     assert allowed == {"./gpu.yaml": (folder / "gpu.yaml").resolve()}
     assert [part["part"] for part in answer(text, allowed)][:2] == ["scenario", "answer"]
     assert answer(TEXT.replace("gpus/rtx2080ti", "./secret.yaml"), allowed)[-1]["part"] == "problems"
+
+
+def test_what_is_inside_of_the_places_may_be_read_and_nothing_written(tmp_path):
+    places, inside = (f"{tmp_path}/",), str(tmp_path / "a" / "b")
+    assert all(_may_open((inside, mode, os.O_RDONLY), places) for mode in ("r", "rb", None))
+    assert not any(_may_open((inside, mode, 0), places) for mode in ("w", "a", "x", "r+", "rb+"))
+    assert not any(_may_open((inside, None, flag), places) for flag in (os.O_WRONLY, os.O_RDWR, os.O_CREAT))
+    assert not any(
+        _may_open((path, "r", 0), places) for path in ("/etc/passwd", f"{tmp_path}x", f"{inside}/../../../x")
+    )
+    assert _may_open((3, "w", os.O_RDWR), ()) and _is_inside(tmp_path, places)  # what is open already
+    assert not _is_inside(None, places) and _is_inside(None, (f"{os.getcwd()}/",))
+
+
+def test_a_lock_refuses_other_files_and_folders_programs_and_connections(folder, monkeypatch):
+    """The current folder holds nothing that may be read, and of named files all that lies beside them may."""
+    hooks = []
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    monkeypatch.setattr(sys, "addaudithook", hooks.append)
+    monkeypatch.setattr(sys, "path", ["", str(folder), *sys.path])
+    lock_files({"mine": folder / "sub" / "secret.yaml"})
+    (watch,) = hooks
+    for place in (ROOT / "configs" / "gpus", ROOT / "scenarios", ROOT / "simulator", folder / "sub"):
+        watch("os.listdir", (str(place),))
+        watch("open", (str(place / "a"), "r", 0))
+    watch("import", ("simulator",))
+    for event in ("os.listdir", "os.scandir"):
+        with pytest.raises(PermissionError, match="not read by this page"):
+            watch(event, (str(folder),))
+    refused = [("open", ("secret", "r", 0)), ("open", (str(folder / "secret"), "r", 0)), ("os.listdir", (None,))]
+    refused += [
+        (event, ()) for event in ("os.system", "os.exec", "os.posix_spawn", "subprocess.Popen", "socket.connect")
+    ]
+    for event, arguments in refused:
+        with pytest.raises(PermissionError):
+            watch(event, arguments)
+    assert sys.dont_write_bytecode
 
 
 @pytest.mark.long

@@ -3,10 +3,12 @@
 import pytest
 from places import ROOT
 
+from simulator.component import discover
 from simulator.errors import InputError
-from simulator.scenario.reading import parse_scenario
+from simulator.scenario.reading import load, parse_scenario
 from simulator.serving.answering import AnswerService
-from simulator.serving.forms import change_text, rename
+from simulator.serving.forms import change_text, form_of, rename, values_of
+from simulator.sparsifiers.base import Sparsifier
 
 TEXT = (ROOT / "scenarios" / "quickstart.yaml").read_text()
 
@@ -82,3 +84,47 @@ def test_changes_of_another_form_are_refused(changes):
 def test_keys_that_cannot_be_set_are_refused(key):
     with pytest.raises(InputError):
         change((key, "1"))
+
+
+def form(text=TEXT, *keys):
+    """The form of a text, and its values."""
+    made, scenario = data(text), load("quickstart", keys)
+    found = form_of(made, scenario)
+    return found, values_of(found, made, scenario)
+
+
+def test_a_field_is_entered_as_its_schema_says_and_shows_what_the_text_leaves_open():
+    found, shown = form()
+    assert [field.control for field in found.main] == [*["choice", "number"] * 2, *["choice"] * 5]
+    kinds = {field.key: field for field in found.main if field.key.endswith(".kind")}
+    assert kinds["sparsifier.kind"].choices == tuple(discover(Sparsifier)) and not kinds["scheduler.kind"].optional
+    assert "traces/resnet-digits" in found.main[0].choices and "gpus/v100" in found.main[2].choices
+    ends = [(field.key, field.least, field.most, field.unit) for field in found.sliders]
+    assert ends == [
+        ("cluster.network.bandwidth", 1.25e6, 1.25e11, "bandwidth"), ("cluster.nodes", 1, 1024, "count"),
+        ("sparsifier.density", 1e-5, 1, "share"),
+    ]  # fmt: skip
+    groups = {
+        title: {field.key.rpartition(".")[2]: field for field in fields} for title, fields in found.groups.items()
+    }
+    assert [groups["Software"][key].control for key in ("framework", "negotiation", "fills_buckets")] == [
+        "choice", "text", "switch",
+    ]  # fmt: skip
+    assert groups["Cluster"]["jitter"].label == "stragglers jitter" and not groups["Cluster"]["rate"].optional
+    assert groups["Network"]["nics_per_gpu"].label == "NICs per GPU" and groups["Network"]["latency"].example
+    others = {field.key for fields in found.groups.values() for field in fields}
+    assert not others & {field.key for field in (*found.main, *found.sliders)}
+    assert shown["workload.compute_time"] == {"text": "252.9 ms", "shown": "252.9 ms", "si": 0.2529}
+    assert shown["cluster.network.bandwidth"] == {"text": "", "shown": "9.394 Gbit/s", "si": 1.1743e9}
+    assert (shown["workload"]["text"], shown["cluster.gpu"]["text"]) == ("workloads/resnet50-v100", "gpus/rtx2080ti")
+    assert shown["sparsifier.kind"]["about"].startswith("Exact Top-k") and shown["seed"]["text"] == ""
+
+
+def test_of_one_node_the_bandwidth_inside_counts_and_fewer_nodes_of_many_gpus_are_offered():
+    inside = ("cluster.nodes=1", "cluster.network.intra_node={bandwidth: 10 GB/s}", "sparsifier=dense")
+    one, other = form(TEXT, *inside)[0].sliders
+    assert (one.key, one.label) == ("cluster.network.intra_node.bandwidth", "bandwidth inside a node")
+    assert other.most == 1024
+    assert form(TEXT, "cluster.gpus_per_node=8")[0].sliders[1].most == 512
+    _, shown = form(change(("cluster.network.latency", "5 us")))
+    assert shown["cluster.network"]["text"].startswith("written out in the text: 10 GbE")

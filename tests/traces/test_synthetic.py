@@ -13,8 +13,6 @@ from replayed import select
 
 from simulator.models.overlap import union_density
 from simulator.sparsifiers.topk import TopK
-from simulator.studies.traces.synthesis import fit_generator, synthesize
-from simulator.traces.format.trace import Trace
 from simulator.traces.synthetic import Synthetic, SyntheticLayer, blocks
 
 
@@ -103,19 +101,6 @@ def test_the_scale_drifts_by_its_factor_per_thousand_iterations():
     sizes = [float(block.values.std()) for block in blocks(spec)]
     assert np.mean(sizes[950:]) / np.mean(sizes[:51]) == pytest.approx(0.25**0.95, rel=0.02)
     assert np.polyfit(np.arange(1001), np.log(sizes), 1)[0] == pytest.approx(math.log(0.25) / 1000, rel=0.02)
-
-
-def test_a_generator_fitted_to_a_generated_trace_has_its_parameters(tmp_path):
-    (tmp_path / "spec.yaml").write_text(
-        "layers: [{numel: 1000, scale: 0.1}, {numel: 1000, tail: laplace}]\n"
-        "workers: 2\niterations: 501\ncorrelation: 0.3\ndrift: 0.5\n"
-    )
-    synthesize(str(tmp_path / "spec.yaml"), None, 1.0, tmp_path / "made")
-    found = fit_generator(Trace.open(tmp_path / "made"))
-    first, second = found.layers
-    assert (first.tail, second.tail) == ("gaussian", "laplace")
-    assert first.scale / second.scale == pytest.approx(100, rel=0.05)
-    assert (found.correlation, found.drift) == (pytest.approx(0.3, abs=0.02), pytest.approx(0.5, rel=0.2))
 
 
 def test_iterations_and_workers_draw_anew():

@@ -4,7 +4,7 @@ import pytest
 
 from simulator.errors import InputError
 from simulator.trainings.options import read_options
-from simulator.trainings.runs import Recipe, describe_method
+from simulator.trainings.runs import describe_method
 
 
 def test_a_method_in_one_line_is_that_of_a_scenario():
@@ -12,12 +12,6 @@ def test_a_method_in_one_line_is_that_of_a_scenario():
     assert options.method == {"kind": "topk", "density": "5 %", "granularity": "model"}
     assert options.sparsifier.density == pytest.approx(0.05)
     assert describe_method(options.method | {"density": 0.05}) == "topk 0.05 granularity=model"
-
-
-def test_a_recipe_says_what_is_not_usual():
-    assert Recipe("mlp", 10, "topk", "{}", True, 1, "fp32").name == "topk"
-    unusual = Recipe("mlp", 10, "topk", '{"granularity": "model"}', False, 4, "bf16")
-    assert unusual.name == "topk granularity=model without error feedback with 4 local steps in bf16"
 
 
 @pytest.mark.parametrize(
@@ -30,6 +24,7 @@ def test_a_recipe_says_what_is_not_usual():
         ({"method": "topk 0.01 0.02 granularity=modle"}, [], "method.granularity: expected one of"),
         ({"method": "topk 2"}, [], "method.density"),
         ({"workers": 0, "precision": "fp8"}, [], "workers: expected at least 1, got 0"),
+        ({"workers": 0, "precision": "fp8"}, [], "precision: expected one of"),
         ({"momentum": 1}, [], "momentum: expected below 1.0, got 1"),
     ],
 )
@@ -37,3 +32,28 @@ def test_mistakes_are_named(data, overrides, message):
     with pytest.raises(InputError) as error:
         read_options({"task": "mlp-digits", **data}, overrides)
     assert message in str(error.value)
+
+
+def test_a_training_is_dense_sgd_with_momentum_of_four_workers_unless_told_otherwise():
+    made = read_options({"task": "mlp-digits"})
+    assert (made.method, made.workers, made.iterations, made.momentum) == ({"kind": "dense"}, 4, 400, 0.9)
+    assert (made.local_steps, made.outer_learning_rate, made.outer_momentum) == (1, 1.0, 0.0)
+    assert (made.batch_size, made.learning_rate, made.parameters) == (None, None, {})
+    assert (made.error_feedback, made.precision, made.evaluate_every, made.seed) == (True, "fp32", 20, 0)
+
+
+@pytest.mark.parametrize(
+    ("key", "least", "most", "beyond"),
+    [
+        ("workers", 1, 4096, 4097),
+        ("batch_size", 1, 10**9, 10**9 + 1),
+        *((key, 1, 10**7, 10**7 + 1) for key in ("iterations", "local_steps", "evaluate_every")),
+        *((key, 0.0, 0.999, 1.0) for key in ("momentum", "outer_momentum")),
+    ],
+)
+def test_numbers_are_taken_between_their_bounds(key, least, most, beyond):
+    for value in (least, most):
+        assert getattr(read_options({"task": "mlp-digits", key: value}), key) == value
+    for value in (least - 1, beyond):
+        with pytest.raises(InputError, match=f"{key}: expected"):
+            read_options({"task": "mlp-digits", key: value})

@@ -126,7 +126,7 @@ class Duel(Record):
         gaps, changes = yield from gaps_and_changes(partial(self._gap, error=error), (border, *places))
         if (gaps[border] < 0) != wins:
             return border
-        return (yield from self._border(min(changes[0]), max(changes[0]), error)) if changes else None
+        return (yield from self._border(*changes[0], error)) if changes else None
 
     def _border(self, low: float, high: float, error: float = 0.0, *, tight: bool = False) -> Search[float]:
         """The value between two others at which the sign changes; of whole numbers, the last one that is faster."""

@@ -99,7 +99,7 @@ def _reduced(found: ComputedFigure, rows: pd.DataFrame, where: str) -> float | s
         )
     numbers = _numbers(values)
     if found.per:
-        numbers = numbers / _numbers(_values(rows, found.per, where)).replace(0, math.nan)
+        numbers = numbers / _numbers(_values(rows, found.per, where))
     kept = numbers[numbers.abs() < math.inf]
     if kept.empty:
         raise InputError(Problem(where, f"numbers in the column {found.column}", format_value(_known(values))))

@@ -14,7 +14,7 @@ from simulator.scenario.named_parts import read_runtime
 from simulator.schedulers.base import Scheduler
 from simulator.schedulers.sharded import Sharded
 from simulator.sparsifiers.base import Sparsifier
-from simulator.studies.advice.availability import TABLE, availability_of, entries_of, framework_label
+from simulator.studies.advice.availability import TABLE, _Quantity, availability_of, entries_of, framework_label
 from simulator.topologies.base import Topology
 
 FAMILIES = {"sparsifier": Sparsifier, "scheduler": Scheduler, "topology": Topology}
@@ -147,3 +147,9 @@ def test_a_plug_in_states_where_it_exists_and_is_unknown_otherwise(plug_in):
 
 def test_frameworks_have_the_labels_that_results_use():
     assert framework_label("pytorch-ddp") == "PyTorch DDP" and framework_label("none") == "any framework"
+
+
+def test_parameters_are_shown_in_the_unit_of_the_line():
+    shown = {unit: format(_Quantity(5 * 2**20), unit) for unit in ("MiB", "bytes", "elements", "")}
+    assert shown == {"MiB": "5", "bytes": "5242880", "elements": "1310720", "": "5242880"}
+    assert (f"{_Quantity(0.0125):ms}", f"{_Quantity(1e-4):g}", f"{_Quantity(None):MiB}") == ("12.5", "0.0001", "0")

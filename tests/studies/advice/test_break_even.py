@@ -1,6 +1,8 @@
 """Break-even points, against closed forms."""
 
 import math
+import re
+from itertools import pairwise
 
 import pytest
 from in_json import in_json
@@ -15,8 +17,12 @@ from simulator.scenario.changes import with_value
 from simulator.studies.advice.advice import advise
 from simulator.studies.advice.candidates import Candidate, Grid
 from simulator.studies.advice.crossings import (
+    NOT_TRIED,
     Duel,
     Win,
+    Wins,
+    _bandwidths,
+    _workers,
     bandwidth_axis,
     crossings,
     nodes_axis,
@@ -142,6 +148,19 @@ def test_changes_of_sign_are_found_with_few_evaluations(gap, change):
     assert len(asked) < 50
 
 
+def test_two_bandwidths_in_each_decade_and_doublings_of_up_to_256_workers_are_tried():
+    axis = bandwidth_axis(lone())
+    assert axis.tried == pytest.approx([10 ** (7 + half / 2) for half in range(9)])
+    for nodes, gpus, key, ends in (
+        (4, 1, "nodes", (2, 256)),
+        (2, 4, "nodes", (1, 64)),
+        (1, 8, "gpus_per_node", (2, 256)),
+    ):
+        axis = nodes_axis(lone(nodes=nodes, gpus_per_node=gpus))
+        assert (axis.key, axis.tried[0], axis.tried[-1]) == (f"cluster.{key}", *ends)
+        assert all(after == 2 * before for before, after in pairwise(axis.tried))
+
+
 def test_winning_everywhere_or_nowhere_has_no_border():
     spec = lone()
     everywhere = wins(bandwidth_axis(spec), Candidate({"kind": "dense"}).of(spec), spec).wins
@@ -193,3 +212,37 @@ def test_duels_together_find_what_each_finds_by_itself():
     rivals = [Along(axis, dense) for axis in axes]
     duels = [Duel(Along(item.axis, method), item) for item in rivals for method in (spec, other)]
     assert search_together([duel.search() for duel in duels]) == alone
+
+
+UP_TO, FROM = Win(None, 3.0, None, (2.0, 5.0)), Win(7.0, None, (None, 9.0), None)
+BETWEEN = Win(3.0, 5.0, None, None)
+TRIED = (2.0, 9.0)
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (NOT_TRIED, "not computed: takes long to simulate"),
+        (Wins((), TRIED), "never faster (tried: 8 to 36 workers)"),
+        (Wins((Win(None, None, None, None),), TRIED), "always faster (tried: 8 to 36 workers)"),
+        (Wins((UP_TO,), TRIED), "faster up to 12 workers (8 to 20)"),
+        (Wins((replace(UP_TO, stop_interval=(2.0, None)),), TRIED), "faster up to 12 workers (at least 8)"),
+        (Wins((FROM,), TRIED), "faster from 28 workers (at most 36)"),
+        (
+            Wins((Win(3.0, 5.0, None, None), FROM), TRIED),
+            "faster from 12 to 20 workers and from 28 workers (at most 36)",
+        ),
+    ],
+)
+def test_borders_are_told_in_words_and_of_nodes_by_their_gpus(found, words):
+    """Of the same numbers as bytes per second there are eight bits in each, and the last border counts."""
+    spec = lone(gpus_per_node=4)
+    made = _workers(found, nodes_axis(spec), spec)
+    first, last = (found.wins[0], found.wins[-1]) if found.wins else (None, None)
+    assert made[4] == words and made[0] == (first and first.start and 4 * first.start)
+    assert made[2] == (last and last.stop and 4 * last.stop)
+    assert made[3] == (last and last.stop_interval and tuple(end and 4 * end for end in last.stop_interval))
+    highest, interval, told = _bandwidths(found)
+    bits = re.sub(r"(\d+)", lambda number: f"{2 * int(number[1])} bit/s", words.replace(" workers", ""))
+    assert told == bits.replace("up to", "below").replace("from", "above")
+    assert (highest, interval) == (last and last.stop, last and last.stop_interval)

@@ -2,6 +2,7 @@
 
 import json
 import time
+from types import SimpleNamespace
 
 import pytest
 from command_line import invoke
@@ -17,6 +18,7 @@ from simulator.scenario.reading import load
 from simulator.studies.advice import ranking
 from simulator.studies.advice.advice import advise
 from simulator.studies.advice.candidates import Candidate, Grid
+from simulator.studies.advice.summary import reasons
 
 advise = in_json(advise)
 
@@ -157,3 +159,45 @@ def test_advice_on_the_quickstart_is_25_lines_of_a_hundred_columns(monkeypatch):
     document = advise(load("quickstart"))
     assert document["recommended"]["sparsifier"] == "dense" and document["availability"]["status"] == "offered"
     assert document["availability"]["lines"][-1].endswith("compression=hvd.Compression.fp16)")
+
+
+def best(method, time, sent=8e6, calls=5, target=1.0, **breakdown):
+    """The best combination of a method, as far as reasons read it; what is not stated is as with dense."""
+    parts = {"selection": 0.0, "combine": 0.0, "communication_exposed": 0.4, "idle": 0.0, "slowdown": 0.1} | breakdown
+    densities = SimpleNamespace(target=target, build_up=2.0, selected=0.25, aggregated=0.5)
+    row = SimpleNamespace(method=method, breakdown=parts, sent_per_worker=sent)
+    return SimpleNamespace(row=row, name=f"{method} (wfbp)", time=time, calls=calls, densities=densities)
+
+
+def test_methods_are_slower_for_the_term_in_which_they_lose_most():
+    """Each of which loses in another one; eight in selection, of which the six that lose least are named."""
+    selecting = (4, 2, 8, 3, 1, 7, 5, 6)
+    others = [
+        best("fast", 0.6, selection=0.03, combine=0.02, communication_exposed=0.05),
+        best("alike", 1.0099, communication_exposed=0.41),
+        *(best(f"select {part}", 1.1, selection=part / 10, combine=0.05) for part in selecting),
+        best("add", 1.1, combine=0.2, selection=0.1),
+        best("small", 1.1, sent=4e6, calls=7, communication_exposed=0.6),
+        best("spread", 1.1, sent=9e6, target=0.1, communication_exposed=0.7, idle=0.2),
+        best("gather", 1.1, sent=1e7, communication_exposed=0.9),
+        best("wait", 1.1, idle=0.5, communication_exposed=0.6),
+    ]
+    told = reasons(16, best("dense", 1.0), others, best("dense", 1.5, calls=9))
+    kinds = ["room", "less communication", "selection", "combine", "start-up", "build-up", "bytes", "waiting"]
+    assert [reason.kind for reason in told] == [*kinds, "schedule"]
+    assert told[2].methods == [f"select {part}" for part in selecting] and told[0].methods == ["dense"]
+    losses = ", ".join(f"{part}00 ms with select {part}" for part in range(1, 7))
+    for reason, parts in zip(told, (
+        ("400 ms of exposed communication and 100 ms of slowdown", "in an iteration of 1 s (50.0 %)"),
+        ("fast reduces exposed communication from 400 ms to 50 ms and adds 50 ms of selection and combine",),
+        ("at most 400 ms", f"It adds {losses}, and more with 2 other methods."),
+        ("from 16 workers", "it adds 200 ms with add."),
+        ("by 200 ms with small.", "each worker sends 4 MB in 7 calls with small, 8 MB in 5 with dense"),
+        ("by 300 ms with spread.", "each selects 0.25 of the gradient, all together 0.5, and each sends 9 MB"),
+        ("by 500 ms with gather.", "sends 10 MB with gather, 8 MB with dense"),
+        ("it adds 500 ms with wait.",),
+        ("dense (wfbp), takes 1 s instead of 1.5 s, with 5 calls instead of 9.",),
+    ), strict=True):  # fmt: skip
+        assert all(part in reason.text for part in parts), reason.text
+    assert reasons(16, None, others, None) == [] and reasons(1, best("dense", 1.0), others, None)[0].methods == []
+    assert len(reasons(16, best("dense", 1.0), [], best("topk", 1.5))) == 1

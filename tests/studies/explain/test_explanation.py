@@ -87,6 +87,7 @@ MANY = {
     "streams, merged": {"scheduler": "asc_wfbp"},
     "token buckets": {"network": {"burst": 1e5}, "sparsifier": TOPK, "runtime": SOFTWARE},
     "token buckets, gated": {"network": {"burst": 1e5}, "scheduler": "priority", "sparsifier": TOPK},
+    "sharded": {"scheduler": {"kind": "fsdp", "shard": 2}, "workload": {"batch_size": 2, "micro_batches": 2}},
     "servers": {"topology": SERVERS},
     "servers, sparse": {"topology": SERVERS, "sparsifier": TOPK, "runtime": {"message_overhead": 1e-5}},
     "servers, priority": {"topology": SERVERS, "scheduler": {"kind": "priority", "partition": 5e5, "credit": 1e6}},
@@ -217,6 +218,12 @@ def test_each_term_says_what_it_rests_on():
     topk = next(item for item in rows["selection"]["calibration"] if item["id"] == "card/topk")
     assert topk["held_out_mape"] == 0.1 and "20 us + 1 ns n" in topk["source"]
     assert rows["transfer"]["calibration"][0]["what"] == "link law" and all(row["formula"] for row in rows.values())
+    runtime, model = ({"compute_slowdown": share, "name": name} for share, name in ((0.2, "one"), (0.3, "two")))
+    for workload, basis in (({}, ("runtime", "one", "")), (model, ("profile", "two", ""))):
+        rows = {row["term"]: row for row in explain(scenario(runtime=runtime, workload=workload))["terms"]}
+        (found,) = rows["slowdown"]["calibration"]
+        assert (found["what"], found["id"], found["source"]) == basis
+        assert [item["what"] for item in rows["forward"]["calibration"]] == ["profile"]
 
 
 PLAIN = [name for name in MANY if "priority" not in name and "decoupled" not in name]
@@ -537,6 +544,17 @@ def test_kernel_rows_add_up_to_what_the_plan_and_the_breakdown_say(more):
         assert planned == pytest.approx({stage: breakdown[stage] for stage in planned}, rel=1e-9)
         (added,) = [row for row in use["combine"] if row["kernel"] == "scatter_add"]
         assert added["runs"] == prediction.scenario.cluster.workers * len(LAYERS)
+
+
+def test_copies_out_of_gathers_and_into_reductions_are_rows_of_combine():
+    """In each of two passes all elements once, read and written, of which a GPU has half: two thirds of 12 bytes."""
+    prediction = run(scenario(**MANY["sharded"]))
+    rows = {row["kernel"]: row for row in kernel_use(prediction.scenario, prediction.plan)["combine"]}
+    numel = sum(layer["numel"] for layer in LAYERS)
+    for name in ("copies out of gathers", "copies into reductions"):
+        row = rows[name]
+        assert (row["runs"], row["calls"], row["elements"]) == (2, 2, numel)
+        assert row["seconds"] == pytest.approx(2 * (1e-5 + numel * 2e-11 * 8 / 12)) == 2 * row["per_call_s"]
 
 
 def test_an_infinite_network_has_no_transport_and_no_slow_server():

@@ -28,12 +28,18 @@ def test_the_effects_add_in_squares_to_the_interval(made):
     high = time * math.exp(math.hypot(*(max(0.0, *pair) for pair in logs)))
     assert found["interval_s"] == pytest.approx([low, high])
     assert found["interval_s"] == prediction.document["iteration_time_interval_s"]
+    squares = [(max(*pair, 0.0) - min(*pair, 0.0)) ** 2 / stretch**2 for pair in logs]
+    shares = [square / math.fsum(squares) for square in squares[:-1]]
+    assert [row["share"] for row in found["groups"]] == pytest.approx(shares)
 
 
 def test_every_uncertain_input_is_there_once_the_largest_effect_first(made):
     prediction, found = made
     effects = [max(abs(row["low_s"]), abs(row["high_s"])) for row in found["groups"]]
     assert effects == sorted(effects, reverse=True)
+    for row in found["groups"]:  # and of one effect the input with the largest doubt
+        more = [item["more_s"] for item in row["inputs"]]
+        assert more == sorted(more, reverse=True)
     named = [(item["what"], item["id"]) for row in found["groups"] for item in row["inputs"]]
     assert len(named) == len(set(named))
     with_effect = {item.key for response in prediction.spread.responses if response.high for item in response.doubts}

@@ -1,10 +1,14 @@
 """Trainings and tables of iterations as observations."""
 
+import math
+
 import pytest
 from made_trainings import DENSE, RANDOMK, TOPK, write_study, write_training
 
 from simulator.errors import InputError
-from simulator.studies.quality.observations import Target, read_observations, read_table, write_table
+from simulator.studies.quality.iterations import ratios_by_task
+from simulator.studies.quality.observations import Observation, Target, read_observations, read_table, write_table
+from simulator.trainings.runs import Recipe, Setting
 
 LOSS = Target("loss", 0.5)
 
@@ -54,6 +58,9 @@ def test_damaged_tables_are_named_by_line(tmp_path):
     with pytest.raises(InputError) as error:
         observations(str(path), LOSS)
     assert "steps.csv:2: iterations_run" in str(error.value) and "did you mean 'topk'" in str(error.value)
+    path.write_text(text.replace("381", "0", 1))
+    with pytest.raises(InputError, match="iterations_run: expected a whole number above 0, got '0'"):
+        observations(str(path), LOSS)
     path.write_text(text)
     with pytest.raises(InputError, match=r"rows with the target loss 0\.1, got 'loss 0\.5'"):
         observations(str(path), Target("loss", 0.1))
@@ -72,3 +79,19 @@ def test_a_table_keeps_other_targets(tmp_path):
 def test_an_empty_folder_is_named(tmp_path):
     with pytest.raises(InputError, match=r"a folder with trainings, each with training\.yaml"):
         observations(str(tmp_path), LOSS)
+
+
+def test_ratios_to_dense_are_means_over_settings_at_which_every_training_reached_the_target():
+    """Dense needs 20 iterations with one worker (10 and 40) and 30 with two; nobody trained it with four."""
+
+    def made(kind, density, workers, *steps):
+        setting = Setting(Recipe("task", 9, kind, "{}", True, 1, "fp32"), density, workers, 8)
+        return [Observation(setting, (0.1, 0.9, 1.0, 0.0), seed, LOSS, each, 500) for seed, each in enumerate(steps)]
+
+    seen = [*made("dense", 1.0, 1, 10, 40), *made("dense", 1.0, 2, 30), *made("topk", 0.1, 1, 40)]
+    seen += [*made("topk", 0.1, 2, 240), *made("topk", 0.1, 4, 90), *made("topk", 0.01, 2, 60)]
+    found = ratios_by_task([*seen, *made("randomk", 0.1, 2, 50, None)])
+    assert found == {
+        ("topk", "{}", True, 1, density): {("task", LOSS): pytest.approx(math.log(ratio))}
+        for density, ratio in ((0.1, math.sqrt(2 * 8)), (0.01, 2.0))
+    }

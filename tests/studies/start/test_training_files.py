@@ -210,12 +210,48 @@ CASES = {
     "FSDP 2 of Accelerate": (ACCELERATE.replace(
         "fsdp_sharding_strategy: HYBRID_SHARD", "fsdp_version: 2, fsdp_reshard_after_forward: false"), {
         "scheduler.keep": "forward", "scheduler.flat": False}),
-    "DDP of Accelerate": (ACCELERATE.replace("FSDP", "MULTI_GPU"), {"scheduler.kind": "bucketed"}),
+    "DDP of Accelerate": (ACCELERATE.replace("FSDP", "MULTI_GPU").replace("num_machines: 2\n", ""), {
+        "scheduler.kind": "bucketed", "workload.arithmetic": "bf16", "cluster.nodes": 1, "cluster.gpus_per_node": 16}),
     "Megatron of Accelerate": (
         "distributed_type: MEGATRON_LM\nmegatron_lm_config: {megatron_lm_tp_degree: 2, megatron_lm_pp_degree: 4}\n",
         {"parallelism.tensor": 2, "parallelism.pipeline.stages": 4, "scheduler.shard": 1}),
     "axes of MaxText multiply": (MAXTEXT + "ici_tensor_parallelism: 2\n", {
         "parallelism.tensor": 2, "scheduler.shard": 8, "workload.batch_size": 4, "workload.arithmetic": "bf16"}),
+    "every size of Megatron's model": (MEGATRON.replace("--vocab-size 1000", "--vocab-size 1025") + " --make-vocab-size-divisible-by 8 --num-query-groups 4 --kv-channels 96 --swiglu --normalization RMSNorm --use-rotary-position-embeddings --disable-bias-linear --add-qkv-bias --untie-embeddings-and-output-weights --attention-dropout 0 --hidden-dropout 0 --attention-backend flash --recompute-granularity full --ddp-bucket-size 7000000 --num-experts 4 --moe-ffn-hidden-size 64 --moe-shared-expert-intermediate-size 32 --moe-router-topk 3", {
+        "workload.layers": 8, "workload.hidden": 512, "workload.heads": 8, "workload.sequence": 256, "workload.vocabulary": 1040, "workload.kv_heads": 4, "workload.head_width": 96, "workload.gated": True, "workload.mlp": 1344, "workload.norm": "rms", "workload.positions": 0, "workload.biases": "qkv", "workload.tied": False, "workload.dropout": False, "workload.attention": "fused", "workload.recompute": "full", "scheduler.bucket": 7_000_000,
+        "workload.experts": 4, "workload.expert_mlp": 64, "workload.shared_mlp": 32, "workload.experts_per_token": 3, "scheduler.overlap_param_gather": True, "scheduler.overlap_grad_reduce": True, "scheduler.shard": None, "parallelism.overlap": None}),
+    "what Megatron takes where nothing is stated": ("--tensor-model-parallel-size 1 --num-layers 8 --hidden-size 512 --micro-batch-size 2 --vocab-size 1000", {
+        "workload.mlp": 2048, "workload.gated": False, "workload.norm": "layer", "workload.biases": "all", "workload.tied": True, "workload.dropout": True, "workload.attention": None, "workload.recompute": "none", "workload.vocabulary": 1024, "workload.precision.gradients": "fp32", "workload.precision.travels": None, "workload.arithmetic": None, "parallelism.sequence_parallel": None, "parallelism.pipeline.chunks": None, "workload.batch_size": 2, "workload.micro_batches": 1, "scheduler.overlap_param_gather": False, "scheduler.fused_accumulation": None, "scheduler.gather_wire": None}),
+    "a bucket of Megatron grows with the copies": ("--micro-batch-size 1 --overlap-grad-reduce --bf16 --accumulate-allreduce-grads-in-fp32 --recompute-activations --swiglu --hidden-dropout 0 --num-layers 4 --hidden-size 16 --ffn-hidden-size 48 --use-flash-attn --no-rope-fusion", {
+        "scheduler.bucket": 40_000_000, "workload.recompute": "selective", "workload.mlp": 48, "workload.dropout": True, "workload.attention": "fused"}),
+    "NeMo states machines and formats otherwise": ("tensor_model_parallel_size: 2\nnum_nodes: 4\ndevices: 4\nprecision: bf16-mixed\nmicro_batch_size: 3\nnum_micro_batches: 5\nuse_torch_fsdp2: true\n", {
+        "cluster.nodes": 4, "cluster.gpus_per_node": 4, "workload.precision.gradients": "bf16", "workload.batch_size": 15, "workload.micro_batches": 5, "scheduler.kind": "fsdp", "parallelism.sequence_parallel": False}),
+    "without ZeRO buckets are 5e8 elements of the format": (zero(stage=0), {"scheduler.kind": "sequential", "scheduler.bucket_size": "1000000000 B", "workload.precision.gradients": "bf16"}),
+    "fp32 without ZeRO": ({"train_batch_size": 96, "gradient_accumulation_steps": 2}, {"scheduler.bucket_size": "2000000000 B", "workload.precision.gradients": "fp32", "workload.batch_size": 6, "workload.micro_batches": 2, "parallelism.tensor": None}),
+    "stages and tensor parallelism of DeepSpeed": (zero(stage=1) | {"pipeline": {"stages": 2}, "tensor_parallel": {"autotp_size": 4}, "train_batch_size": 64}, {
+        "parallelism.pipeline.stages": 2, "parallelism.tensor": 4, "workload.batch_size": 32, "workload.micro_batches": 16, "scheduler.kind": "zero"}),
+    "hpZ keeps a copy in a node": (zero(stage=3, zero_hpz_partition_size=2, zero_quantized_gradients=True, zero_quantized_weights=True), {"scheduler.keep": "node", "scheduler.reduce_wire": "qgz", "scheduler.gather_wire": "int8", "scheduler.shard": None}),
+    "plain ZeRO-3": (zero(stage=3, zero_hpz_partition_size=1), {"scheduler.kind": "fsdp", "scheduler.keep": None, "scheduler.reduce_wire": None, "scheduler.gather_wire": None, "scheduler.stage": None}),
+    "the largest Llama 3 of torchtitan": (TITAN.replace("8B", "405B").replace("[model]", "[compile]\nenable = true\n[optimizer]\nname = \"Adam\"\nimplementation = \"foreach\"\n[model]").replace("seq_len", 'global_batch_size = 64\ndtype = "bfloat16"\nseq_len').replace("[activation", 'fsdp_reshard_after_forward = "never"\n[activation'), {
+        "workload.layers": 126, "workload.hidden": 16384, "workload.heads": 128, "workload.mlp": 53248, "workload.kv_heads": 8, "workload.vocabulary": 128256, "workload.gated": True, "workload.sequence": 1024, "workload.batch_size": 4, "workload.micro_batches": 2, "workload.optimiser.implementation": "foreach", "workload.precision.master_weights": False, "workload.arithmetic": None, "scheduler.keep": "forward"}),
+    "what torchtitan takes where nothing is stated": ("[parallelism]\ntensor_parallel_degree = 4\n", {
+        "workload.batch_size": 8, "workload.micro_batches": 1, "workload.sequence": 2048, "workload.recompute": "operators", "parallelism.sequence_parallel": True, "parallelism.overlap": None, "parallelism.pipeline.chunks": None, "scheduler.kind": "fsdp", "scheduler.shard": None, "scheduler.keep": "none", "workload.precision.master_weights": None, "workload.optimiser.implementation": "fused"}),
+    "micro-batches of stages of torchtitan": ("[training]\nlocal_batch_size = 8\n[parallelism]\npipeline_parallel_degree = 4\npipeline_parallel_microbatch_size = 3\n", {
+        "workload.batch_size": 6, "workload.micro_batches": 2, "parallelism.pipeline.schedule": "1f1b", "parallelism.pipeline.chunks": 1, "parallelism.sequence_parallel": None, "scheduler.keep": "forward"}),
+    "DDP of torchtitan in fp8": (TITAN.replace("shard_degree = 8", "shard_degree = 1").replace("= 2\ndata", "= 16\ndata").replace("[model]", '[model]\nconverters = ["float8"]'), {"scheduler.bucket_size": "104857600 B", "workload.arithmetic": "fp8", "workload.precision.travels": None}),
+    "FSDP of Accelerate in steps": (ACCELERATE.replace("HYBRID_SHARD", "SHARD_GRAD_OP").replace("fsdp_offload", "fsdp_activation_checkpointing: true, fsdp_offload") + "gradient_accumulation_steps: 4\nparallelism_config: {parallelism_config_tp_size: 2, parallelism_config_cp_size: 4, parallelism_config_dp_shard_size: 3, parallelism_config_dp_replicate_size: 2}\n", {
+        "scheduler.keep": "forward", "scheduler.accumulate": "none", "workload.micro_batches": 4, "workload.recompute": "full", "parallelism.tensor": 2, "parallelism.context": 4, "scheduler.shard": 3, "cluster.nodes": 2, "cluster.gpus_per_node": 8, "workload.precision.gradients": "bf16"}),
+    "FSDP of Accelerate that gathers all": (ACCELERATE.replace("HYBRID_SHARD", "FULL_SHARD").replace("bf16", "fp8"), {"scheduler.keep": "none", "scheduler.shard": None, "scheduler.accumulate": None, "workload.recompute": None, "workload.precision.gradients": "bf16"}),
+    "FSDP of Accelerate that shards nothing": (ACCELERATE.replace("HYBRID_SHARD", "NO_SHARD").replace("bf16", "'no'").replace("16", "15"), {"scheduler.kind": "bucketed", "scheduler.keep": None, "workload.precision.gradients": "fp32", "cluster.nodes": None}),
+    "FSDP of Accelerate with gradients shared in a machine": (ACCELERATE.replace("HYBRID_SHARD", "HYBRID_SHARD_ZERO2"), {"scheduler.keep": "forward", "scheduler.shard": 8}),
+    "every size of MaxText's model": (MAXTEXT.replace("kv_heads: 8", "kv_heads: 2").replace("data_parallelism: -1", "data_parallelism: 2") + "head_dim: 96\nlogits_via_embedding: true\nmlp_activations: [gelu]\nweight_dtype: bfloat16\ndtype: float32\nquantization: fp8\nremat_policy: full\nici_pipeline_parallelism: 2\ndcn_context_parallelism: 2\nnum_pipeline_microbatches: 4\ngradient_accumulation_steps: 3\n", {
+        "workload.layers": 8, "workload.hidden": 512, "workload.heads": 8, "workload.kv_heads": 2, "workload.mlp": 2048, "workload.head_width": 96, "workload.vocabulary": 1000, "workload.tied": True, "workload.gated": False, "workload.sequence": 256, "workload.precision.gradients": "bf16", "workload.arithmetic": "fp8", "workload.recompute": "full", "parallelism.pipeline.stages": 2, "parallelism.context": 2, "parallelism.tensor": None, "workload.batch_size": 24, "workload.micro_batches": 12, "scheduler.shard": 8}),
+    "MaxText shards what is left in each slice": ("per_device_batch_size: 1\nici_fsdp_parallelism: -1\ndcn_data_parallelism: 2\ndcn_fsdp_parallelism: 2\n", {"scheduler.kind": "fsdp", "scheduler.shard": 16, "workload.precision.gradients": "fp32", "workload.arithmetic": "bf16", "workload.recompute": "full", "workload.micro_batches": 1}),
+    "MaxText without shards": ("per_device_batch_size: 1\nici_fsdp_parallelism: 1\n", {"scheduler.kind": "bucketed", "scheduler.shard": None}),
+    "DiLoCo of MaxText": (MAX_DILOCO + "num_diloco_fragments: 4\nuse_sequential_layers: true\ncommunication_overlapping_alpha: 0.5\nnum_communication_overlapping_steps: 3\n", {
+        "scheduler.kind": "streaming_diloco", "scheduler.inner_steps": 36, "scheduler.fragments": 4, "scheduler.pattern": "sequential", "scheduler.mixing": 0.5, "scheduler.delay": 3, "scheduler.one_program": True}),
+    "buckets of torchft": (f"{TORCHFT[:-1]}, use_bucketization=True, bucket_cap_mb=2)", {"scheduler.bucket_size": "2097152 B", "scheduler.kind": "streaming_diloco", "scheduler.pattern": "sequential"}),
+    "local SGD of torchft": ("LocalSGD(manager, model, optimizer, sync_every=7)", {"scheduler.kind": "local_sgd", "scheduler.inner_steps": 7, "scheduler.fragments": None, "scheduler.bucket_size": None}),
 }  # fmt: skip
 
 
@@ -254,7 +290,34 @@ def test_what_is_not_read_is_named(read, text, keys):
 
 def test_a_setting_that_keeps_its_default_is_not_named(read):
     keys = dict(contiguous_gradients=True, reduce_scatter=True, allgather_bucket_size=5e8, reduce_bucket_size=5e8)
-    assert read(zero(stage=2, **keys)).notes == ()
+    assert read(zero(stage=2, **keys, zero_quantized_weights=False, round_robin_gradients=False)).notes == ()
+    assert read(zero(stage=3, overlap_comm=True, allgather_partitions=True)).notes == ()
+    options = " --recompute-method uniform --recompute-num-layers 1 --recompute-modules core_attn --distributed-backend nccl --transformer-impl transformer_engine"
+    megatron = read(MEGATRON.rstrip("\n") + options)
+    assert megatron.notes == () and "element_wise: compiled" in megatron.text()
+    prefetch = "fsdp_backward_prefetch: BACKWARD_PRE, fsdp_forward_prefetch: false, fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP"
+    (sizes,) = read(ACCELERATE.replace("fsdp_offload_params: false", prefetch) + "use_cpu: false\ndebug: false\n").notes
+    assert "batch_size stands in the training script" in sizes
+    assert read(TITAN.replace("[training]", "[optimizer]\nearly_step_in_backward = false\n[training]")).notes == ()
+
+
+def test_what_a_scenario_cannot_say_is_noted(read):
+    for text, part in (
+        (zero(stage=3, zero_hpz_partition_size=4), "state nodes of 4 GPUs"),
+        (zero(stage=0) | {"optimizer": {"type": "OneBitAdam"}}, "Its first 100000 iterations"),
+        (f"{TORCHFT[:-1]}, should_quantize=True)", "should_quantize: 8 bits travel"),
+        (
+            "LocalSGD(manager, model, optimizer, sync_every=7, should_quantize=True)",
+            "should_quantize: not used by local_sgd",
+        ),
+        (TORCHFT, "Each tensor travels alone."),
+        (TITAN.replace("8B", "9B"), "Sizes of the model (llama3 9B)"),
+        (TITAN + "[compile]\nenable = true\n", "The model is compiled"),
+        (DILOCO + "[training]\nseq_len = 8\n", "A replica of several GPUs runs FSDP within it"),
+        (MEGATRON.replace("--vocab-size 1000", ""), "vocabulary: the file leaves it to the tokenizer"),
+        (MAXTEXT, "XLA orders the collectives"),
+    ):
+        assert part in " ".join(read(text, 16).text().replace("\n#  ", "").split()), part
 
 
 def test_automatic_values_are_named_and_not_invented(read):
@@ -363,7 +426,7 @@ def test_positions_and_buckets_count(read):
         ("a.toml", "a = " + "[" * 100_000, "a.toml: expected"),
         ("a.yml", "enable_diloco: !!python/name:os.system\n", "without tags"),
         ("none.yml", None, "a readable file"),
-        ("a.json", zero(stage=7), "0, 1, 2 or 3, got 7"),
+        ("a.json", zero(stage=4), "0, 1, 2 or 3, got 4"),
         ("a.json", zero(stage="two"), "zero_optimization.stage: expected a whole number, got 'two'"),
         ("a.json", zero(stage=3, offload_optimizer={"device": "cpu"}), "not modelled: states, gradients or activations"),
         ("a.json", zero(stage=1) | {"optimizer": {"type": "OneBitAdam"}}, "another optimiser with ZeRO"),
@@ -379,7 +442,8 @@ def test_positions_and_buckets_count(read):
         ("a.sh", MEGATRON + "--num-layers-per-virtual-pipeline-stage 3\n", "a part of 8 layers on 2 stages"),
         ("a.sh", MEGATRON + "--context-parallel-size 3\n", "GPUs that 12 divides, as copies have so many, got 16"),
         ("a.yml", ACCELERATE.replace("FSDP", "XLA"), "distributed_type: expected one of fsdp, deepspeed"),
-        ("a.yml", "distributed_type: DEEPSPEED\ndeepspeed_config: {deepspeed_config_file: z.json}\n", "read that file"),
+        ("a.yml", "distributed_type: DEEPSPEED\ndeepspeed_config: {deepspeed_config_file: z.json}\n",
+            "deepspeed_config.deepspeed_config_file: expected settings in place, got 'z.json': read that file"),
         ("a.yml", ACCELERATE.replace("HYBRID_SHARD", "SOMETHING"), "one of full_shard"),
         ("a.yml", MAXTEXT + "num_slices: 2\nici_fsdp_parallelism: 4\n", "each key once"),
         ("a.toml", DILOCO + "sync_steps = 10\nnum_fragments = 4\n", "a multiple of the 4 fragments, got 10"),

@@ -1,0 +1,323 @@
+"""Answers to the questions of `sparsim new`, and the scenarios that are made of them."""
+
+import json
+import math
+import re
+import shlex
+
+import pytest
+import yaml
+from command_line import answered, invoke, printed, refused
+from new_scenarios import commands, options, write
+
+from simulator.component import build
+from simulator.errors import InputError
+from simulator.models.pipeline import Parallelism
+from simulator.scenario.named_parts import read_gpu, read_part
+from simulator.scenario.reading import load
+from simulator.sparsifiers.base import Sparsifier
+from simulator.studies.start.questions import QUESTIONS, read_answer
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_options_write_a_scenario_that_runs_and_name_the_next_commands(folder):
+    output = write()
+    assert "written: mine.yaml\n" in output and commands(output)[0] == "sparsim run mine.yaml"
+    scenario = load("mine.yaml")
+    assert scenario.name == "resnet50, topk 0.01, 4 GPUs over 8.907 Gbit/s"
+    assert (scenario.cluster.workers, scenario.sparsifier.kind, scenario.versus) == (4, "topk", "best_dense")
+    assert "Does topk 0.01 pay for resnet50 on 4 GPUs over 8.907 Gbit/s?" in printed("run", "mine.yaml")
+
+
+def test_every_line_of_the_file_is_explained_and_none_is_too_long(folder):
+    write("--sites", "2", "--between", "200 Mbit/s, 40 ms", gpu="gpus/a100", network="25 Gbit/s", precision="bf16")
+    text = (folder / "mine.yaml").read_text()
+    assert "  # Times stay those of the profile, which are of fp32: give compute_time.\n" in text
+    lines = [line for line in text.splitlines() if "#" in line and not line.lstrip().startswith("#")]
+    assert max(map(len, text.splitlines())) <= 120
+    # All comments stand in one column, but for those of lines that reach beyond it.
+    assert {line.index("#") for line in lines if len(line.partition("#")[0].rstrip()) <= 44} == {46}
+    assert len(re.findall("#", text)) > 15
+
+
+def test_the_way_between_two_sites_takes_half_of_the_round_trip(folder):
+    write("--sites", "2", "--between", "200 Mbit/s, 40 ms", machines=8, network="25 Gbit/s, 20 us")
+    network = load("mine.yaml").cluster.network
+    assert (network.kind, network.nodes_per_leaf, network.spines) == ("leaf_spine", 4, 1)
+    assert network.latency + 2 * network.hop_latency == pytest.approx(0.02, rel=1e-9)
+    assert network.uplink == pytest.approx(1448 / 1538 * 25e6, rel=1e-3)
+    # One message of each ring step crosses between the sites and waits for the whole way.
+    lone = invoke("run", "mine.yaml", "--json", "--set", "sparsifier=dense", "--set", "topology=ring")
+    assert json.loads(lone.output)["iteration_time_s"] > 14 / 8 * 4 * 0.02
+
+
+def test_a_slow_gpu_has_a_factor_of_the_data_sheets_and_a_width(folder):
+    write("--slow-gpu", "t4", method="dense", goal="time")
+    (slow,) = load("mine.yaml").cluster.other_gpus
+    fast, late = read_gpu("v100-pytorch2"), read_gpu("t4")
+    rule = math.sqrt(fast.memory_bandwidth * fast.fp32_rate / (late.memory_bandwidth * late.fp32_rate))
+    assert slow.nodes == (3,) and slow.factor == pytest.approx(rule, rel=5e-3)
+    assert "with 1 node of Tesla T4" in " ".join(printed("run", "mine.yaml").split())
+    stated = answered("run", "mine.yaml")
+    known = answered("run", "mine.yaml", "--set", "cluster.other_gpus.0.width=1")
+    widths = [math.log(high / low) for low, high in (item["iteration_time_interval_s"] for item in (stated, known))]
+    assert widths[0] > 1.2 * widths[1]
+    assert stated["iteration_time_s"] == pytest.approx(known["iteration_time_s"], rel=1e-12)
+
+
+def test_a_model_that_was_timed_on_another_gpu_is_scaled_by_the_data_sheets_with_a_width(folder):
+    write(gpu="t4")
+    workload = load("mine.yaml").workload
+    profile, fast, slow = load("quickstart").workload, read_gpu("v100"), read_gpu("t4")
+    rule = math.sqrt(fast.memory_bandwidth * fast.fp32_rate / (slow.memory_bandwidth * slow.fp32_rate))
+    computing = (profile.forward_time + profile.backward_time) / 64 * 32
+    assert workload.compute_width == 1.62
+    assert workload.compute_time == pytest.approx(rule * computing, rel=0.06)  # and the update
+    assert workload.compute_time > rule * computing
+    write("--force", "--compute-time", "250 ms", gpu="t4")
+    workload = load("mine.yaml").workload
+    assert (workload.compute_time, workload.compute_width) == (0.25, None)
+
+
+def test_a_network_is_a_name_a_rate_or_several_nics(folder):
+    for text, rate, latency, nics, transport in (
+        ("1 Gbit/s", 1448 / 1538 * 125e6, 50e-6, 1, "tcp"),
+        ("25 Gbit/s, 20 us", 1448 / 1538 * 25e9 / 8, 20e-6, 1, "tcp"),
+        ("8 x 400 Gbit/s", 0.96 * 50e9, 5e-6, 8, "rdma"),
+        ("100 Gbit/s, 30 us", 1448 / 1538 * 12.5e9, 30e-6, 1, "tcp"),
+    ):
+        write("--force", network=text, gpus_per_machine=8)
+        network = load("mine.yaml").cluster.network
+        assert (network.bandwidth, network.latency) == (pytest.approx(rate, rel=1e-3), pytest.approx(latency))
+        assert (network.nics_per_node, network.transport_kind) == (nics, transport)
+        assert network.intra_node is not None
+    (folder / "net.yaml").write_text("kind: single_switch\nbandwidth: 3 GB/s\n")
+    write("--force", network="net.yaml")
+    assert load("mine.yaml").cluster.network.bandwidth == 3e9
+    write("--force", network="100gb-ib")
+    stated = load("mine.yaml", ("cluster.network=networks/100gb-ib",))
+    assert load("mine.yaml").cluster.network == stated.cluster.network
+
+
+@pytest.mark.parametrize("goal", ["workers", "bandwidth"])
+def test_a_goal_that_needs_many_runs_writes_a_sweep(folder, goal):
+    write(goal=goal, machines=2, method="dense or topk 1 %")
+    assert ", 0 failed" in printed("sweep", f"mine-{goal}.yaml", "--out", folder / "swept", "--workers", "1")
+    vary = yaml.safe_load((folder / f"mine-{goal}.yaml").read_text())["vary"]
+    assert vary["sparsifier"] == [{"kind": "dense"}, {"kind": "topk", "density": 0.01}]
+    if goal == "workers":
+        assert vary["cluster.nodes"] == [1, 2, 4, 8]
+    write("--force", goal=goal, machines=2)  # dense is what others are compared with
+    assert yaml.safe_load((folder / f"mine-{goal}.yaml").read_text())["vary"]["sparsifier"] == vary["sparsifier"]
+
+
+@pytest.mark.parametrize(
+    "framework", ["horovod-0.19", "runtimes/byteps-0.2", "bytescheduler-horovod-0.19", "runtimes/ideal"]
+)
+@pytest.mark.parametrize("method", ["dense", "topk 0.1 %"])
+def test_every_framework_gives_a_scenario_that_runs(folder, framework, method):
+    write(framework=framework, method=method, machines=2)
+    printed("run", "mine.yaml")
+
+
+@pytest.mark.parametrize(
+    ("changes", "more", "message"),
+    [
+        ({"gpu": "v1000"}, (), "--gpu: expected a name of the list, got 'v1000': did you mean 'v100'?"),
+        ({"gpu": "rtx"}, (), "--gpu: expected one name, got 'rtx', which"),
+        ({"model": "resnet51"}, (), "--model: expected a name of the list, got 'resnet51'"),
+        ({"machines": "0"}, (), "--machines: expected a whole number from 1 to 131072, got '0'"),
+        ({"machines": "four"}, (), "--machines: expected a whole number"),
+        ({"machines": "9" * 400}, (), "--machines: expected a whole number"),
+        ({"network": "fast"}, (), "--network: expected a name of the list, got 'fast'"),
+        ({"network": "250"}, (), "--network: expected a bandwidth with its unit, such as 10 Gbit/s, got '250'"),
+        ({"network": "25 Gbit/s, 3"}, (), "--network: expected a time with its unit"),
+        ({"network": "0 Gbit/s"}, (), "--network: expected a possible bandwidth, got '0 Gbit/s'"),
+        ({"method": "topkk 1 %"}, (), "--method: expected a kind of sparsifier, got 'topkk': did you mean 'topk'?"),
+        ({"method": "topk 300 %"}, (), "--method: density: expected at most 1"),
+        ({"method": "{kind: topk, densty: 1}"}, (), "--method: densty"),
+        ({"method": ""}, (), "--method: expected a method, such as topk 1 %"),
+        ({"gpu": "h100", "model": "llama3-8b"}, ("--mesh", "fsdp"), "scenario 'Llama-3 8B, topk 0.01, 4 GPUs"),
+        ({}, ("--precision", "fp8"), "--precision: expected a described model, for products in fp8, got workloads/"),
+        ({"method": "diloco"}, (), "got 'diloco': give --local-steps, and here what is exchanged after them"),
+        ({"method": "hsdp"}, (), "got 'hsdp': give --mesh hsdp, and here what is exchanged, such as dense"),
+        ({"model": "llama3-9b"}, (), "got 'llama3-9b': did you mean 'llama3-8b'?; or give a model's config.json"),
+        ({"goal": "fame"}, (), "--goal: expected a name of the list, got 'fame'"),
+        ({}, ("--sites", "2"), "--between: expected both --sites and --between"),
+        ({}, ("--between", "1 Gbit/s, 1 ms"), "--sites: expected both --sites and --between"),
+        ({}, ("--sites", "3", "--between", "1 Gbit/s, 1 ms"), "--sites: expected as many machines on every site"),
+        ({}, ("--sites", "2", "--between", "1 Gbit/s"), "--between: expected a rate and a round trip"),
+        ({}, ("--sites", "2", "--between", "1 Gbit/s, 1 us"), "--between: expected a round trip of 60 us or more"),
+        ({}, ("--slow-gpu", "t5"), "--slow-gpu: expected a name of the list"),
+        ({}, ("--slow-gpu", "t4", "--slow-machines", "4"), "--slow-machines: expected fewer than all machines"),
+        ({}, ("--compute-time", "3"), "--compute-time: expected a time with its unit"),
+        ({"network": "networks/nvswitch-h100"}, (), "nvswitch"),
+        ({"model": "x" * 5000}, (), "--model: expected at most 500 characters, got 5000 of them"),
+    ],
+)  # fmt: skip
+def test_wrong_answers_are_refused_with_the_reason_and_nothing_is_written(folder, changes, more, message):
+    said = refused("new", "mine.yaml", *options(**changes), *more)
+    assert message in said and "Traceback" not in said
+    assert not list(folder.iterdir())
+
+
+def test_adapters_fit_where_the_whole_model_does_not(folder):
+    """Of 8 billion parameters 32 x 16 x (8,192 + 5,120) are trained: queries to 4,096 columns, values to 1,024."""
+    chosen = {"model": "llama3-8b", "gpu": "a100-80gb", "gpus_per_machine": "8", "network": "25 Gbit/s"}
+    output = write("--lora", "16", framework="pytorch-ddp", method="topk 1 %", **chosen)
+    assert commands(output)[0] == "sparsim run mine.yaml"
+    assert load("mine.yaml").workload.numel == 32 * 16 * (2 * 4096 + 4096 + 1024)
+    chosen |= {"model": "llama2-13b", "gpu": "a100", "machines": "2"}
+    output = write("--lora", "16", "--force", framework="pytorch-ddp", method="1-bit Adam", **chosen)
+    assert "with `recompute: full`, which the file says, it fits" in " ".join(output.split())
+    printed(*shlex.split(commands(output)[0])[1:])
+    assert load("mine.yaml").sparsifier == build(Sparsifier, {"kind": "onebit_adam"})
+    said = refused("new", "other.yaml", *options(model="resnet50-v100"), "--lora", "16")
+    assert "workload.lora: expected a known key" in said
+
+
+@pytest.mark.parametrize("model", ["config.json", "gpt2-xl"])
+def test_recomputing_is_said_to_be_enough_where_the_scenario_that_is_written_fits(folder, model):
+    """Eight networks of 7 billion parameters, whose experts 8 GPUs share out; a config.json states no optimiser."""
+    sizes = {"hidden_size": 4096, "intermediate_size": 14336, "num_attention_heads": 32, "num_key_value_heads": 8}
+    more = {"model_type": "mixtral", "num_hidden_layers": 32, "num_local_experts": 8, "num_experts_per_tok": 2}
+    (folder / "config.json").write_text(json.dumps(sizes | more | {"vocab_size": 32000, "torch_dtype": "bfloat16"}))
+    sharded = {"gpu": "h200", "gpus_per_machine": "8", "framework": "megatron"}
+    mesh = ("--mesh", "megatron ep 8 shard 8", "--batch", "4") if model == "config.json" else ("--batch", "24")
+    output = write(*mesh, model=model, **(sharded if model == "config.json" else {"gpu": "a100"}))
+    said = re.search("with `recompute: full`, which the file says, it (may fit|fits)", " ".join(output.split()))
+    assert said[1] == {True: "fits", None: "may fit"}[answered("run", "mine.yaml")["memory"]["fits"]]
+    assumed = re.search("optimiser: {kind: adamw, .*}  # assumption", (folder / "mine.yaml").read_text())
+    assert bool(assumed) == (model == "config.json") and load("mine.yaml").workload.optimiser.kind == "adamw"
+
+
+def test_a_configuration_of_another_program_is_a_whole_scenario_on_the_gpus_that_are_given(folder):
+    (folder / "ds.json").write_text('{"zero_optimization": {"stage": 3}, "train_micro_batch_size_per_gpu": 1}')
+    assert "--out: expected the file of the scenario" in refused("new", "from", "ds.json", "--gpu", "h100")
+    asked = ("new", "from", "ds.json", "--out", "mine.yaml", "--gpu", "h100")
+    assert "--network: expected this option, with --out, got nothing" in refused(*asked)
+    asked = (*asked, "--network", "8 x 400 Gbit/s")
+    assert "--model: expected the model, which this configuration of DeepSpeed leaves out" in refused(*asked)
+    asked = (*asked, "--model", "llama2-7b")
+    said = refused(*asked, "--gpus", "12")
+    assert "--gpus: expected the GPUs of the job, a multiple of the 8 of a machine, got 12" in said
+    output = printed(*asked, "--gpus", "64")
+    assert "written: mine.yaml" in output and commands(output)[0] == "sparsim run mine.yaml"
+    assert "mine.yaml: expected a new file, got one that exists" in refused(*asked, "--gpus", "64")
+    made = load("mine.yaml")
+    assert (made.cluster.workers, made.scheduler.kind, made.workload.name) == (64, "fsdp", "Llama-2 7B")
+
+
+def test_four_workers_on_1_gbit_with_several_methods(folder):
+    """Each of the methods that are considered has a command that answers whether it pays."""
+    output = write(network="1 Gbit/s", method="dgc, powersgd or dense")
+    runs = [line for line in commands(output) if line.startswith("sparsim run")]
+    answers = [answered(*shlex.split(line)[1:])["comparison"] for line in runs]
+    assert [item["kind"] for item in answers] == ["pays", "pays"] and all(item["speed_up"] > 1 for item in answers)
+    assert [line.partition("sparsifier=")[2] for line in runs] == ["", "powersgd"]
+
+
+SHARED = {
+    "model": "llama3-8b", "gpu": "h100", "machines": "8", "gpus_per_machine": "8", "network": "8 x 400 Gbit/s",
+    "framework": None,
+}  # fmt: skip
+
+
+def test_products_in_fp8_have_gradients_in_bf16():
+    write("--mesh", "fsdp", "--precision", "fp8", method="dense", goal="time", **SHARED)
+    workload = load("mine.yaml").workload
+    assert (workload.origin.architecture.arithmetic, workload.precision.gradients) == ("fp8", "bf16")
+    said = refused("run", "mine.yaml", "--set", "workload.precision=fp8")
+    assert "workload.precision: expected a format of gradients: fp32, bf16 or fp16, got fp8" in said
+    assert "products in it are `arithmetic: fp8`" in said
+
+
+@pytest.mark.parametrize(
+    ("mesh", "method", "schedule", "divided"),
+    [
+        ("fsdp", "dense", {"kind": "fsdp", "shard": None}, {}),
+        ("hsdp", "topk 1 %", {"kind": "fsdp", "shard": 8}, {}),
+        ("hsdp tp 2", "topk 1 %", {"kind": "fsdp", "shard": 4}, {"tensor": 2}),
+        ("hpz", "dense", {"kind": "fsdp", "keep": "node"}, {}),
+        ("zero2", "dense", {"kind": "zero", "stage": 2}, {}),
+        ("megatron, tp=4 pp=2", "dense", {"kind": "megatron"}, {"tensor": 4, "pipeline": {"stages": 2}}),
+        ("megatron cp 2 shard 4", "topk 1 %", {"kind": "megatron", "shard": 4}, {"context": 2}),
+    ],
+)
+def test_a_mesh_is_asked_for_by_its_name(mesh, method, schedule, divided):
+    write("--mesh", mesh, "--batch", "2", method=method, goal="time", **SHARED)
+    made = load("mine.yaml")
+    assert {key: getattr(made.scheduler, key) for key in schedule} == schedule
+    assert made.parallelism == Parallelism.model_validate(divided)
+    assert made.cluster.runtime.framework == "pytorch-fsdp"
+    assert made.workload.micro_batches == (2 if "pipeline" in divided else 1)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "shipped"),
+    [
+        ("h100", "h100-10-nodes"),
+        ("gh200", "h100-10-nodes"),
+        ("b200", "400gb-b200-nodes"),
+        ("gb300", "400gb-b200-nodes"),
+    ],
+)
+def test_links_inside_a_machine_are_those_of_the_gpu_s_generation(gpu, shipped):
+    write("--mesh", "fsdp", method="dense", goal="time", **SHARED | {"gpu": gpu})
+    inside, known = load("mine.yaml").cluster.network.intra_node, read_part(f"networks/{shipped}", "networks")
+    assert inside.bandwidth == pytest.approx(getattr(known.intra_node, "bandwidth", known.bandwidth), rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("mesh", "said"),
+    [
+        ("hsdx", "did you mean 'hsdp'?"),
+        ("", "valid: fsdp"),
+        ("fsdp tp", "sizes of axes"),
+        ("fsdp tp 0", "a whole number from 1 to 131072"),
+        ("fsdp dp 8", "got 'fsdp dp 8': axes are tp, cp, pp, ep and shard"),
+        ("hsdp tp 8", "several copies in a machine"),
+    ],
+)
+def test_a_mesh_that_there_is_not_is_refused(mesh, said):
+    answers = options(method="dense", goal="time", **SHARED)
+    assert said in " ".join(refused("new", "mine.yaml", *answers, "--mesh", mesh).split())
+
+
+def test_local_steps_between_sites_are_compared_with_a_copy_of_the_model_in_each_site():
+    several = ("--sites", "2", "--between", "10 Gbit/s, 20 ms", "--mesh", "fsdp", "--local-steps", "100")
+    write(*several, method="dense", goal="time", **SHARED)
+    made = load("mine.yaml")
+    steps = made.scheduler
+    assert (steps.inner_steps, steps.inside.kind, made.cluster.network.kind) == (100, "fsdp", "wide_area")
+    assert made.versus == {"scheduler": {"kind": "fsdp", "shard": 32}}
+    assert answered("run", "mine.yaml")["comparison"]["speed_up"] > 5
+
+
+def test_local_steps_of_gpus_by_themselves_are_compared_with_the_frameworks_default():
+    write("--local-steps", "50", method="dense", goal="time")
+    made = load("mine.yaml")
+    assert (made.scheduler.kind, made.scheduler.inner_steps, made.scheduler.inside) == ("diloco", 50, None)
+    assert made.versus["scheduler"]["kind"] == "bucketed"
+
+
+HOSTILE = (
+    "", " ", "\x00", "-1", "1e9", "💥", "{", "{kind: topk", "[1]", "x" * 5000, "../../etc/passwd", "nan Gbit/s", "1 x",
+    "99 x 1 Gbit/s", "topk nan", "topk=3", "topk 1 2 3", "{kind: [topk]}", "powersgd 1e99", "1 Gbit/s, -1 s", "9" * 400,
+)  # fmt: skip
+
+
+def test_hostile_answers_are_read_or_refused_with_a_reason():
+    usual = {}
+    for question in QUESTIONS:
+        for text in HOSTILE:
+            try:
+                read_answer(question, text, usual)
+            except InputError as error:
+                assert 0 < len(str(error)) < 2000
+        usual[question.key] = read_answer(question, question.default(usual), usual)
