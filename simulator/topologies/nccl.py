@@ -273,10 +273,8 @@ class Nccl(Topology, kind="nccl"):
         last = time.reshape(-1, time.shape[-1])[:, -1].copy()
         own, last[number] = last[number], np.inf
         next_best = int(last.argmin())
-        reason = f"NCCL's model expects {show_time(own)} of it"
-        if np.isfinite(last[next_best]):
-            reason += f", and {show_time(last[next_best])} of {_label(next_best)}"
-        return reason
+        other = f"{show_time(last[next_best])} of {_label(next_best)}"
+        return f"NCCL's model expects {show_time(own)} of it, and {other}"
 
     def collective(self, primitive: str, nbytes: Floats, layout: Layout) -> Rounds:
         """The rounds of the algorithm that carries the largest payload; a broadcast goes along chains from worker 0."""

@@ -177,7 +177,9 @@ def test_environment_variables_of_nccl_override_the_choice():
 def test_the_choice_and_its_reason_stand_with_the_price():
     found = priced(cluster(8), 8, 8, [2**20, 2**32])
     assert {label for _, label in found.reasons} == {"tree LL128", "ring Simple"}
-    assert all("NCCL's model expects" in reason for reason in found.reasons.values())
+    next_best = {label: reason.rpartition(" of ")[2] for (_, label), reason in found.reasons.items()}
+    assert next_best == {"tree LL128": "tree Simple", "ring Simple": "ring LL128"}
+    assert all(reason.startswith("NCCL's model expects") for reason in found.reasons.values())
     assert set(priced(cluster(8), 8, 8, [2**20], algorithm="ring").reasons.values()) == {"asked for by algorithm: ring"}
 
 
