@@ -175,6 +175,24 @@ def test_experts() -> None:
     assert 2 * made.kept_bytes == 2 * kept + 4 * tokens * (4 + 20)
 
 
+def test_compiled_kernels_do_not_write_what_the_next_one_reads() -> None:
+    """Silu stays in registers, and is made again on the way back; so is an operand of each residual."""
+    sizes = {"layers": 1, "hidden": 16, "heads": 4, "mlp": 40, "gated": True, "vocabulary": 20, "sequence": 6}
+    made = describe("transformer", 2, **sizes, attention="separate")
+    gate, residual = 2 * 12 * 40, 2 * 12 * 16
+    fused = [
+        {
+            name: sum(item.compiled or 0 for item in each if item.name == name)
+            for name in ("silu", "product of the gate", "residual add", "scale and mask")
+        }
+        for each in (made.forward, made.backward)
+    ]
+    assert [list(each.values()) for each in fused] == [
+        [gate, 2 * gate, 2 * 2 * residual, 0],
+        [2 * gate, 3 * gate, 2 * residual, 0],
+    ]
+
+
 @pytest.mark.parametrize("sequence", [False, True])
 def test_what_gpus_that_divide_layers_send(sequence: bool) -> None:
     """Two by two GPUs and 3 x 20 tokens of each: keys and values of one head of 12 columns, of all 3 x 40 tokens; the

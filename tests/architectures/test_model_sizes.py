@@ -87,6 +87,31 @@ def test_parameters_and_arithmetic_are_those_of_torchvision(
     assert len({tensor.name for tensor in made.tensors}) == len(made.tensors)
 
 
+def test_layers_have_the_numbers_that_they_have_in_torchvision() -> None:
+    def numbers(kind: str, **sizes: Any) -> list[int]:
+        return [int(t.name.split(".")[1]) for t in describe(kind, **sizes).tensors if t.name.endswith("weight")]
+
+    assert numbers("alexnet") == [0, 3, 6, 8, 10, 1, 4, 6]
+    assert numbers("vgg", depth=11) == [0, 3, 6, 8, 11, 13, 16, 18, 0, 3, 6]
+    assert numbers("vgg") == [0, 2, 5, 7, 10, 12, 14, 17, 19, 21, 24, 26, 28, 0, 3, 6]
+
+
+@pytest.mark.parametrize(
+    ("kind", "sizes", "tables"),
+    [
+        ("transformer", SMALL | {"positions": 40}, ["model.embed_tokens.weight"]),
+        ("transformer", SMALL | {"positions": 40, "tied": True}, []),
+        ("gpt2", SMALL, []),
+        ("bert", SMALL, []),
+        ("bert", SMALL | {"head": "none"}, ["bert.embeddings.word_embeddings.weight"]),
+        ("lstm", {"hidden": 8, "vocabulary": 9}, ["encoder.weight"]),
+        ("encoder_decoder", SMALL | {"positions": 40, "distances": 9}, []),
+    ],
+)
+def test_gradients_are_rows_of_tables_of_which_few_are_looked_up(kind: str, sizes: Any, tables: list[str]) -> None:
+    assert [tensor.name for tensor in describe(kind, **sizes).tensors if tensor.rows is not None] == tables
+
+
 def test_profile_and_description_of_a_model_have_the_same_tensors() -> None:
     profile, described = read_workload("workloads/resnet50-v100"), read_workload("workloads/resnet50")
     one, other = ([(layer.name, layer.numel) for layer in each.layers] for each in (profile, described))
