@@ -58,6 +58,8 @@ NEOX = {
     "tie_word_embeddings": False,
 }  # fmt: skip
 
+FULL, SLIDING = "full_attention", "sliding_attention"
+
 
 def write(folder: Path, document: Any) -> Path:
     """A folder with this config.json."""
@@ -180,7 +182,8 @@ def test_keys_that_nobody_reads_are_named_unless_they_change_no_number(tmp_path:
     more = {"num_nextn_predict_layers": 1, "odd_width": 7, **changes_nothing}
     made = read_config(str(write(tmp_path, LLAMA | more)), None)
     assert made.notes["keys"] == "keys that are not read: num_nextn_predict_layers 1, odd_width 7"
-    assert "keys" not in read_config(str(write(tmp_path, LLAMA)), None).notes
+    for document in (LLAMA, QWEN, MISTRAL, MIXTRAL, QWEN3_MOE, GEMMA2, GEMMA3, NEOX):
+        assert "keys" not in read_config(str(write(tmp_path, document)), None).notes
     many = read_config(str(write(tmp_path, LLAMA | {f"odd{n}": n for n in range(1, 12)})), None)
     assert many.notes["keys"].endswith("odd8 8 and 3 more")
 
@@ -240,6 +243,8 @@ def test_what_no_count_of_parameters_shows(tmp_path: Path) -> None:
         ("Pythia 6.9B", {"rotary_pct": 1.0}, "rotary", None),
         ("SmolLM3 3B", {"no_rope_layers": [1, 1, 0] * 12}, "rotary", 2 / 3),
         ("DeepSeek-V3", {}, "head_width", 192),
+        ("ModernBERT base", {"layer_types": [FULL, *[SLIDING] * 10] * 2}, "full_every", 11),
+        ("ModernBERT base", {"layer_types": [FULL] * 22}, "full_every", 1),
         ("T5 base", {"dropout_rate": 0}, "dropout", False),
         ("BART large", {"decoder_layers": 6}, "decoder_layers", 6),
         ("BART large", {"decoder_ffn_dim": 2048}, "decoder_mlp", 2048),
