@@ -37,9 +37,7 @@ def test_a_convolutional_network() -> None:
     steps = [
         {"convolution": 4, "kernel": 3, "stride": 2, "padding": 1, "norm": True, "dropout": True},
         {"convolution": 6, "kernel": 2, "groups": 2, "bias": False},
-        {"pool": 2, "stride": 1},
-        {"average": 2},
-        {"linear": 5},
+        *({"pool": 2, "stride": 1}, {"average": 2}, {"linear": 5}),
     ]
     made = describe("convolutional", 2, "fp32", image="3x9x8", steps=steps)
     first, second, linear = 4 * (2 * 216 + 2 * 80 + 4 * 27), 4 * (2 * 80 + 2 * 72 + 6 * 8), 4 * products((2, 24, 5))
@@ -117,29 +115,23 @@ def test_an_lstm() -> None:
     assert 2 * made.kept_bytes == 2 * 14 * (5 + 6 + 2 * 36 + 6) + 14 * 17 + 4 * 14 * 50
 
 
+DLRM: dict[str, Any] = {"tables": [10, 20], "embedding": 4, "lookups": 2, "dense": 5, "bottom": [6], "top": [7]}
+DLRM_MOVES = (
+    {"embedding": 2 * (4 * 6 * 4 + 8 * 6), "pairs": 2 * 3 * products((3, 4, 3))},
+    {"embedding": 2 * (10 + 20) * 4 + 3 * 2 * 2 * 6 * 4, "pairs": 2 * 3 * products((3, 3, 4))},
+)
+NCF: dict[str, Any] = {"users": 10, "items": 20, "factors": 5, "network": [8, 6, 2]}
+NCF_MOVES = (
+    {"embedding": 2 * (4 * 3 * (5 + 4) + 2 * 8 * 3), "product of factors": 2 * 2 * 3 * 5},
+    {"embedding": 2 * 30 * (5 + 4) + 2 * 3 * 2 * 3 * (5 + 4), "product of factors": 3 * 2 * 3 * 5},
+)
+
+
 @pytest.mark.parametrize(
     ("kind", "sizes", "layers", "streams", "kept"),
     [
-        (
-            "dlrm",
-            {"tables": [10, 20], "embedding": 4, "lookups": 2, "dense": 5, "bottom": [6], "top": [7]},
-            [(5, 6), (6, 4), (4 + 3, 7), (7, 1)],
-            (
-                {"embedding": 2 * (4 * 6 * 4 + 8 * 6), "pairs": 2 * 3 * products((3, 4, 3))},
-                {"embedding": 2 * (10 + 20) * 4 + 3 * 2 * 2 * 6 * 4, "pairs": 2 * 3 * products((3, 3, 4))},
-            ),
-            3 * 3 * 4,
-        ),
-        (
-            "ncf",
-            {"users": 10, "items": 20, "factors": 5, "network": [8, 6, 2]},
-            [(8, 6), (6, 2), (5 + 2, 1)],
-            (
-                {"embedding": 2 * (4 * 3 * (5 + 4) + 2 * 8 * 3), "product of factors": 2 * 2 * 3 * 5},
-                {"embedding": 2 * 30 * (5 + 4) + 2 * 3 * 2 * 3 * (5 + 4), "product of factors": 3 * 2 * 3 * 5},
-            ),
-            3 * 5,
-        ),
+        ("dlrm", DLRM, [(5, 6), (6, 4), (4 + 3, 7), (7, 1)], DLRM_MOVES, 3 * 3 * 4),
+        ("ncf", NCF, [(8, 6), (6, 2), (5 + 2, 1)], NCF_MOVES, 3 * 5),
     ],
 )
 def test_recommenders(kind: str, sizes: Any, layers: Any, streams: Any, kept: int) -> None:
@@ -180,17 +172,12 @@ def test_compiled_kernels_do_not_write_what_the_next_one_reads() -> None:
     sizes = {"layers": 1, "hidden": 16, "heads": 4, "mlp": 40, "gated": True, "vocabulary": 20, "sequence": 6}
     made = describe("transformer", 2, **sizes, attention="separate")
     gate, residual = 2 * 12 * 40, 2 * 12 * 16
+    names = ("silu", "product of the gate", "residual add", "scale and mask")
     fused = [
-        {
-            name: sum(item.compiled or 0 for item in each if item.name == name)
-            for name in ("silu", "product of the gate", "residual add", "scale and mask")
-        }
+        [sum(item.compiled or 0 for item in each if item.name == name) for name in names]
         for each in (made.forward, made.backward)
     ]
-    assert [list(each.values()) for each in fused] == [
-        [gate, 2 * gate, 2 * 2 * residual, 0],
-        [2 * gate, 3 * gate, 2 * residual, 0],
-    ]
+    assert fused == [[gate, 2 * gate, 2 * 2 * residual, 0], [2 * gate, 3 * gate, 2 * residual, 0]]
 
 
 @pytest.mark.parametrize("sequence", [False, True])

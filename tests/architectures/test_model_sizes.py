@@ -312,16 +312,6 @@ def test_the_time_of_a_scan_is_known_less_well() -> None:
         assert ("scans of state spaces" in found.reason) == width
 
 
-def test_chunks_of_mamba_2_are_products() -> None:
-    """A head of 32 columns and a state of 8 over chunks of 16 tokens, beside two operations a weight and token."""
-    sizes = {"layers": 1, "hidden": 64, "state": 8, "heads": 4, "chunk": 16, "vocabulary": 500, "sequence": 32}
-    made = describe("state_space", 1, **sizes)
-    linear = 2 * 32 * (64 * (2 * 128 + 2 * 8 + 4) + 128 * 64 + 500 * 64)
-    chunk = 16 * 16 * 8 + 4 * (16 * 16 * 32 + 2 * 16 * 32 * 8)
-    assert flops_of(made.forward) == pytest.approx(linear + 2 * 2 * chunk)
-    assert flops_of(made.backward) == pytest.approx(2 * linear + 2 * 2 * 2 * chunk)
-
-
 @pytest.mark.parametrize(
     ("kind", "sizes", "words"),
     [

@@ -1,7 +1,5 @@
 """What a graph of six tasks says of itself, by hand."""
 
-import pytest
-
 from simulator.models.graph import COMMUNICATION, COMPUTE, HOST, Cost, Graph, Queue, Task
 from simulator.records import replace
 
@@ -34,39 +32,29 @@ def test_costs_are_found_by_their_names():
     assert {name: counts.tolist() for name, counts in nothing.items()} == {"exchange": [], "second": []}
 
 
-@pytest.mark.parametrize(
-    ("queue", "tasks", "in_turn"),
-    [
-        (Queue(), (GATHER, replace(GATHER, turn=2)), True),
-        (Queue(), (GATHER, GATHER), False),
-        (Queue(), (replace(GATHER, turn=2), GATHER), False),
-        (Queue(), (replace(GATHER, turn=2), replace(GATHER, queue=1)), True),
-        (Queue(streams=2), (GATHER,), False),
-        (Queue(by_priority=True), (GATHER,), False),
-        (Queue(credit=0.0), (GATHER,), False),
-    ],
-)
-def test_exchanges_go_in_turn_where_each_queue_has_one_stream_and_rising_turns(queue, tasks, in_turn):
-    assert Graph((FORWARD, *tasks), (queue, Queue())).in_turn is in_turn
+def test_exchanges_go_in_turn_where_each_queue_has_one_stream_and_rising_turns():
+    later = replace(GATHER, turn=2)
+    for queue in (Queue(streams=2), Queue(by_priority=True), Queue(credit=0.0)):
+        assert not Graph((FORWARD, GATHER), (queue, Queue())).in_turn
+    for tasks, in_turn in (
+        ((GATHER, later), True), ((GATHER, GATHER), False), ((later, GATHER), False),
+        ((later, replace(GATHER, queue=1)), True),
+    ):  # fmt: skip
+        assert Graph((FORWARD, *tasks), (Queue(), Queue())).in_turn is in_turn
 
 
 def test_exchanges_overlap_on_several_queues_unless_they_are_split():
-    assert (GRAPH.halves, GRAPH.overlaps) == (True, False)
-    assert not Graph(TASKS, (Queue(), Queue())).overlaps
+    assert (GRAPH.halves, GRAPH.overlaps, Graph(TASKS, (Queue(), Queue())).overlaps) == (True, False, False)
     assert [Graph((FORWARD, GATHER), (Queue(),) * count).overlaps for count in (1, 2)] == [False, True]
 
 
-@pytest.mark.parametrize(
-    ("tasks", "last"),
-    [
-        ((BACKWARD, replace(FORWARD, meets=True), FORWARD), True),
-        ((FORWARD, replace(FORWARD, meets=True), BACKWARD), False),
-        ((replace(BACKWARD, meets=True),), False),
-        ((FORWARD, replace(GATHER, meets=True)), False),
-    ],
-)
-def test_workers_that_differ_only_before_they_meet(tasks, last):
-    assert Graph(tasks, (Queue(),)).meets_last is last
+def test_workers_that_differ_only_before_they_meet():
+    here = replace(FORWARD, meets=True)
+    for tasks, last in (
+        ((BACKWARD, here, FORWARD), True), ((FORWARD, here, BACKWARD), False),
+        ((replace(BACKWARD, meets=True),), False), ((FORWARD, replace(GATHER, meets=True)), False),
+    ):  # fmt: skip
+        assert Graph(tasks, (Queue(),)).meets_last is last
 
 
 def test_compute_is_slowed_down_on_each_worker_by_itself_if_any_task_is():
