@@ -73,7 +73,8 @@ def test_a_table_that_follows_the_law_gives_its_constants_back(tmp_path: Path) -
     assert fit.rates.rows == pytest.approx(TRUE.rows, rel=0.02)
     for device, (_, share) in DEVICES.items():
         assert fit.rates.devices[device].value == pytest.approx(share, rel=0.05)
-        assert fit.rates.devices[device].width < fit.rates.fp32.width
+        assert 1 < fit.rates.devices[device].width < fit.rates.fp32.width
+        assert device in fit.rates.devices[device].source
     # Of a GPU that was left out only the others' share is known.
     assert 1.2 < fit.other_gpu["first", "two 2x1"] < 0.9 / math.sqrt(0.6 * 0.7)
     assert fit.rates.fp32.width > 1.3 and fit.rates.fp32.count == 3

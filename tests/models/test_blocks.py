@@ -191,6 +191,12 @@ DECODED = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], dtype=np.float32)
         (Choice([ALL, *places([1])], sent=places([0, 1, 2], [2])), True),
         (Choice(places([0], [1]), aggregated=np.array([0, 1, 2])), True),
         (Choice(places([0], [1]), decoded=DECODED), True),
+        # Sums of what all send, each finite, at coordinates that are there.
+        (Choice(places([0], [1]), aggregated=np.array([0, 1]), sums=np.array([1.0, 2.0])), True),
+        (Choice(places([0], [3]), aggregated=np.array([0, 1]), sums=np.array([1.0, 2.0])), False),
+        (Choice(places([0], [1]), aggregated=np.array([0, 1]), sums=np.array([1.0])), False),
+        (Choice(places([0], [1]), aggregated=np.array([0, 1]), sums=np.array([1.0, np.inf])), False),
+        (Choice(places([0], [1]), sums=np.array([1.0])), False),
         # One worker too few or too many, in either of both.
         (Choice(places([0])), False),
         (Choice(places([0], [1], [2])), False),

@@ -60,3 +60,4 @@ def test_workers_that_differ_only_before_they_meet():
 def test_compute_is_slowed_down_on_each_worker_by_itself_if_any_task_is():
     assert [Graph((FORWARD, replace(FORWARD, slowed=how)), ()).slows_each for how in ("own", "front")] == [True, False]
     assert FIRST.sends and not FIRST.meets
+    assert (FORWARD.bucket, FORWARD.layer, FORWARD.ready, FORWARD.turn, FORWARD.priority) == (-1, -1, -1, 0, 0)

@@ -31,6 +31,8 @@ def test_a_slow_stage_sets_the_pace_and_sends_take_time():
     slow = run_pipeline("1f1b", 4, 100, (1.0, 1.0, 1.0, 2.0), (2.0, 2.0, 2.0, 4.0), send=0.0)
     assert slow.seconds == pytest.approx(100 * 6 + 3 * 3)  # all that the last stage does, and the way there and back
     assert run_pipeline("gpipe", 3, 1, (1.0,) * 3, (2.0,) * 3, send=0.25).seconds == pytest.approx(3 * 3 + 4 * 0.25)
+    # There and back through two stages, gradients of inputs first, and those of weights last.
+    assert run_pipeline("zb_h1", 2, 1, (1.0,) * 2, (6.0,) * 2, send=0.0).seconds == 1 + 1 + 3 + 3 + 3
 
 
 @pytest.mark.parametrize(("schedule", "chunks"), [("gpipe", 1), ("1f1b", 1), ("1f1b", 3), ("zb_h1", 1), ("zb_v", 2)])
