@@ -13,7 +13,7 @@ from simulator.calibration.yaml_text import block_text, percent_text, quantity_t
         (1.0, "s", "1 s"), (0.00111734, "s", "1.1173 ms"), (1e-3 * (1 - 1e-13), "s", "1 ms"), (5e-13, "s", "0.5 ps"),
         (1e9, "B/s", "1 GB/s"), (123456.7, "B/s", "123.46 kB/s"), (0.0, "s", "0 s"), (math.inf, "B/s", "inf GB/s"),
         (2**30, "B", "1 GiB"), (3 * 2**20, "B", "3 MiB"), (5 * 2**10, "B", "5 KiB"), (1000.4, "B", "1000 B"),
-        (0, "B", "0 B"),
+        (0, "B", "0 B"), (999.0, "B/s", "999 B/s"),
     ],
 )  # fmt: skip
 def test_quantities_have_five_digits_and_the_largest_unit_that_fits(value, unit, text):

@@ -129,6 +129,7 @@ def test_operators_count_two_for_each_product_of_a_pair_of_numbers():
     assert {"fp32": 4, "tf32": 4} | dict.fromkeys(("fp16", "bf16", "mixed", "fp8"), 2) == ARITHMETIC_BYTES
     assert [made.multiplies_in(each) for each in ("tf32", "fp8")] == ["tf32", "bf16"]
     assert Operator("b", "product", 8.0, fp8=True).multiplies_in("bf16") == "fp8"
+    assert product("d", 2, 3, 5, 4).flops == 2 * 2 * 3 * 5
     for kind, other in (("streaming", streaming("c", 9.0)), ("rows", row_wise("c", 9.0))):
         assert (other.name, other.kind, other.nbytes, other.flops) == ("c", kind, 9, 0)
     tensors = [DescribedTensor("x", 3, forward=[made]), DescribedTensor("y", 4, forward=[made], backward=[made] * 3)]
