@@ -167,6 +167,24 @@ def test_experts() -> None:
     assert 2 * made.kept_bytes == 2 * kept + 4 * tokens * (4 + 20)
 
 
+LATENT = {"kv_rank": 24, "rope_width": 6, "head_width": 20, "value_width": 16}
+
+
+def test_dropouts_and_rotary_positions() -> None:
+    """Dropout stands behind embeddings and every part of a block. A quarter of each head is turned, or 6 columns of
+    queries and of the one head of keys."""
+    sizes = {"layers": 3, "hidden": 64, "heads": 4, "sequence": 8, "vocabulary": 50}
+    for kind, count in (("bert", 1 + 6), ("gpt2", 1 + 6), ("encoder_decoder", 2 + 6 + 9)):
+        made = describe(kind, 2, **sizes)
+        assert moved(made.forward)["dropout"] == moved(made.backward)["dropout"] == 5 * 16 * 64 * count
+        assert "dropout" not in moved(describe(kind, 2, **sizes, dropout=False).forward)
+    plain = describe("transformer", 2, **sizes, kv_heads=2, rotary=0.25)
+    latent = describe("transformer", 2, **sizes, **LATENT)
+    for part in (plain.forward, plain.backward):
+        assert moved(part)["rotary"] == 3 * 2 * 2 * 16 * 4 * (4 + 2)
+    assert moved(latent.forward)["rotary"] == pytest.approx(3 * 2 * 2 * 16 * 6 * (4 + 1))
+
+
 def test_compiled_kernels_do_not_write_what_the_next_one_reads() -> None:
     """Silu stays in registers, and is made again on the way back; so is an operand of each residual."""
     sizes = {"layers": 1, "hidden": 16, "heads": 4, "mlp": 40, "gated": True, "vocabulary": 20, "sequence": 6}
