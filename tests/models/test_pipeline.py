@@ -4,8 +4,10 @@ from itertools import pairwise
 from random import Random
 
 import pytest
+from pydantic import ValidationError
 
-from simulator.models.pipeline import count_in_flight, order_stage, run_pipeline, spread_blocks
+from simulator.models.operators import WHOLE, Split
+from simulator.models.pipeline import Parallelism, count_in_flight, order_stage, run_pipeline, spread_blocks
 
 
 @pytest.mark.parametrize(("stages", "batches"), [(2, 2), (4, 4), (4, 32), (8, 64)])
@@ -84,3 +86,27 @@ def test_many_micro_batches_repeat_what_some_do():
 def test_blocks_are_spread_evenly():
     assert [sum(spread_blocks(blocks, 5)) for blocks in range(5, 40)] == [*range(5, 40)]
     assert all(max(each) - min(each) <= 1 for each in map(lambda blocks: spread_blocks(blocks, 5), range(5, 40)))
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"pipeline": {"stages": 4, "chunks": 2, "schedule": "gpipe"}}, "one chunk a stage"),
+        ({"pipeline": {"stages": 1, "chunks": 2}}, "one chunk a stage"),
+        ({"pipeline": {"stages": 1, "chunks": 2, "schedule": "zb_v"}}, "`chunks: 2` on each of several stages"),
+        ({"pipeline": {"stages": 4, "schedule": "zb_v"}}, "`chunks: 2` on each of several stages"),
+        ({"overlap": True, "sequence_parallel": False}, "`sequence_parallel: true` with `overlap`"),
+        ({"expert": 2, "imbalance": 2.01}, "an `imbalance` up to `expert`, which is 2"),
+    ],
+)
+def test_axes_that_do_not_fit_each_other_are_refused(given, words):
+    with pytest.raises(ValidationError, match=words):
+        Parallelism.model_validate(given)
+
+
+def test_the_gpus_of_a_copy_are_those_of_tensor_context_and_stages():
+    made = Parallelism(tensor=2, context=3, pipeline={"stages": 5, "chunks": 2}, expert=4, imbalance=4)
+    assert (made.copy_size, made.divides, made.split) == (30, True, Split(2, 3, True, 4, 4.0))
+    stages, expert = Parallelism(pipeline={"stages": 2}), Parallelism(expert=2)
+    assert (stages.divides, stages.split, stages.copy_size) == (True, WHOLE, 2)
+    assert (expert.divides, expert.split, Parallelism().divides) == (True, Split(expert=2), False)
