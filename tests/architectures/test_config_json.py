@@ -110,6 +110,7 @@ def test_a_sliding_window_is_kept_only_where_it_is_used(tmp_path: Path) -> None:
         (LLAMA | {"model_type": "deberta-v2"}, "deberta-v2, which has attention to distances of tokens apart"),
         (LLAMA | {"model_type": "deepseek_v3"}, "kv_lora_rank: expected a whole number from 1 up, got nothing"),
         (QWEN3_MOE | {"mlp_only_layers": [3]}, "mlp_only_layers: expected blocks without experts at"),
+        (QWEN3_MOE | {"mlp_only_layers": 3}, "mlp_only_layers: expected blocks without experts at"),
         (QWEN3_MOE | {"decoder_sparse_step": 0}, "decoder_sparse_step: expected a whole number from 1 up, got 0"),
         (MIXTRAL | {"num_experts_per_tok": 9}, "expected at most 8 `experts_per_token`, got 9"),
         (LLAMA | {"num_attention_heads": 33}, "expected a number of heads that divides 4096"),

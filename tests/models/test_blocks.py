@@ -124,6 +124,8 @@ def test_what_is_sent_and_what_is_left_make_up_the_whole():
     assert outcome.energy_kept == pytest.approx(1 - 16 / (178 + 10))
     assert replace(outcome, energies=np.zeros(2), losses=np.zeros(2)).energy_kept == 1
     assert (outcome.mean().tolist(), outcome.mean().dtype) == ([(3 + 1) / 2, 2 / 2, (12 + 2) / 2], np.float32)
+    kept = replace(outcome, choice=replace(choice, aggregated=np.array([1]), sums=np.array([6.0])))
+    assert kept.mean().tolist() == [0, 3, 0]
 
 
 def test_what_others_decode_is_sent_and_the_difference_is_left():
