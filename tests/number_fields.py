@@ -25,12 +25,22 @@ class Number:
     quantity: bool
 
 
-def all_specs():
-    """Every class of specs in the package."""
-    for module in pkgutil.walk_packages(simulator.__path__, "simulator."):
+def all_specs(package=simulator):
+    """Every class of specs in a package."""
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         if not module.name.startswith(NEEDS_TORCH) and not module.name.endswith("__main__"):
             importlib.import_module(module.name)
-    return own_classes(Spec)
+    return [spec for spec in own_classes(Spec) if spec.__module__.startswith(package.__name__)]
+
+
+def unbounded(specs):
+    """Names of numbers without a smallest or a largest value."""
+    return {
+        f"{spec.__module__}.{spec.__qualname__}.{name}"
+        for spec in specs
+        for name, number, _ in numbers(spec)
+        if number.smallest is None or number.largest is None
+    }
 
 
 def numbers(spec):

@@ -7,7 +7,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-import yaml
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError, ValidationInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
@@ -16,7 +15,7 @@ from simulator.architectures.building import Architecture
 from simulator.architectures.config_json import read_config
 from simulator.component import discover, expected, unknown_key_error
 from simulator.errors import InputError, format_value, suggest_nearest
-from simulator.files import write_text
+from simulator.files import write_yaml
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.operator_times import OperatorClock
 from simulator.loading.finding import CONFIG_FILE
@@ -268,5 +267,4 @@ class OrDescribed:
 def write_workload(path: Path, workload: Workload) -> None:
     """Write a workload as YAML: a described model as its description, any other with its layers and their times."""
     made = written(workload) or workload.model_dump(mode="json", exclude_defaults=True)
-    text = yaml.safe_dump(made, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)
-    write_text(path, text)
+    write_yaml(path, made, default_flow_style=None)

@@ -205,7 +205,7 @@ class AllGather(Record):
     def sizes(self, workers: int) -> Floats:
         """Bytes that each worker sends (p,), padding included."""
         if not isinstance(self.nbytes, tuple):
-            return np.full(workers, self.nbytes, dtype=float)
+            return np.full(workers, float(self.nbytes))
         sizes = np.asarray(self.nbytes, dtype=float)
         return np.full(workers, sizes.max()) if self.padded else sizes
 

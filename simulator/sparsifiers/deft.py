@@ -62,7 +62,7 @@ class Deft(Exclusive, kind="deft"):
         sizes = np.diff(pieces(bucket.pieces, workers)).tolist()
         shares = share_out(self.wanted(bucket.numel), np.sqrt(sizes), sizes)
         bins, _ = pack_pieces(sizes, shares, workers)
-        own = np.array([math.fsum(shares[piece] for piece in items) for items in bins], dtype=float)
+        own = np.array([math.fsum(shares[piece] for piece in items) for items in bins])
         union = float(math.fsum(shares))
         common = union - own.sum()
         most = max(own.max(), min(self.padding * own.mean(), own.sum()))

@@ -142,7 +142,7 @@ class OkTopK(LocalSelection, kind="oktopk"):
         pairs = selection.detail.get("pairs", sent * (workers - 1) / workers)
         gathered = selection.detail.get("gathered", survivors)
         # The top-k of the whole union, as often as it is gathered.
-        ranked = max(0.0, gathered - survivors * (1 - 1 / self.interval))
+        ranked = gathered - survivors * (1 - 1 / self.interval)
         return [
             Messages("oktopk", (float(SIZE_BYTES),), all_to_all),
             Messages("oktopk", (pair * pairs / others,), all_to_all),

@@ -38,7 +38,7 @@ class RedSync(EstimatedThreshold, kind="redsync"):
 
     def counts(self, bucket: Bucket) -> Floats:
         """sqrt(2) k of each unit: the geometric mean of k and 2k."""
-        middle: Floats = np.minimum(np.array(self.units(bucket), dtype=float), math.sqrt(2.0) * super().counts(bucket))
+        middle: Floats = np.minimum(self.units(bucket), math.sqrt(2.0) * super().counts(bucket))
         return middle
 
     def passes(self) -> int:

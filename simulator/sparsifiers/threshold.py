@@ -40,7 +40,7 @@ class Threshold(LocalSelection, kind="threshold"):
 
     def counts(self, bucket: Bucket) -> np.ndarray:
         """Expected count of each unit at `selected_density`."""
-        return (self.selected_density or self.density) * np.array(self.units(bucket), dtype=float)
+        return (self.selected_density or self.density) * np.array(self.units(bucket))
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """The mean count for every worker; the largest count is `padding` times the mean."""

@@ -58,6 +58,8 @@ NEOX = {
     "tie_word_embeddings": False,
 }  # fmt: skip
 
+FULL, SLIDING = "full_attention", "sliding_attention"
+
 
 def write(folder: Path, document: Any) -> Path:
     """A folder with this config.json."""
@@ -108,6 +110,7 @@ def test_a_sliding_window_is_kept_only_where_it_is_used(tmp_path: Path) -> None:
         (LLAMA | {"model_type": "deberta-v2"}, "deberta-v2, which has attention to distances of tokens apart"),
         (LLAMA | {"model_type": "deepseek_v3"}, "kv_lora_rank: expected a whole number from 1 up, got nothing"),
         (QWEN3_MOE | {"mlp_only_layers": [3]}, "mlp_only_layers: expected blocks without experts at"),
+        (QWEN3_MOE | {"mlp_only_layers": 3}, "mlp_only_layers: expected blocks without experts at"),
         (QWEN3_MOE | {"decoder_sparse_step": 0}, "decoder_sparse_step: expected a whole number from 1 up, got 0"),
         (MIXTRAL | {"num_experts_per_tok": 9}, "expected at most 8 `experts_per_token`, got 9"),
         (LLAMA | {"num_attention_heads": 33}, "expected a number of heads that divides 4096"),
@@ -180,9 +183,42 @@ def test_keys_that_nobody_reads_are_named_unless_they_change_no_number(tmp_path:
     more = {"num_nextn_predict_layers": 1, "odd_width": 7, **changes_nothing}
     made = read_config(str(write(tmp_path, LLAMA | more)), None)
     assert made.notes["keys"] == "keys that are not read: num_nextn_predict_layers 1, odd_width 7"
-    assert "keys" not in read_config(str(write(tmp_path, LLAMA)), None).notes
+    for document in (LLAMA, QWEN, MISTRAL, MIXTRAL, QWEN3_MOE, GEMMA2, GEMMA3, NEOX):
+        assert "keys" not in read_config(str(write(tmp_path, document)), None).notes
     many = read_config(str(write(tmp_path, LLAMA | {f"odd{n}": n for n in range(1, 12)})), None)
     assert many.notes["keys"].endswith("odd8 8 and 3 more")
+
+
+UNCOUNTED: dict[str, dict[Any, list[str]]] = {
+    "rotary": {
+        0: ["Falcon RW 1B", "BLOOM 560M", "BLOOM", "MPT 7B"], 0.4: ["Phi-2"],
+        0.25: ["StableLM 3B", "StableLM 2 1.6B", "GPT-J 6B", "GPT-NeoX 20B", "Pythia 6.9B"],
+        0.5: ["Phi-1.5", "Nemotron 4 Minitron 4B", "GLM-4 9B", "GLM-4 9B 0414", "GLM-4.5 Air", "CodeGen 350M"],
+        0.75: ["SmolLM3 3B", "Llama 4 Scout, text", "Llama 4 Maverick, text", "Command R7B"],
+    },
+    "window": {
+        128: ["gpt-oss 20B", "gpt-oss 120B", "ModernBERT base"], 256: ["GPT-Neo 125M"], 512: ["Gemma 3 1B"],
+        2047: ["Phi-3 mini"], 4096: ["Mistral 7B", "Gemma 2 2B", "OLMo 3 7B", "Command R7B"],
+        131072: ["Phi-3.5 MoE"],
+    },
+    "full_every": {
+        2: ["Gemma 2 2B", "gpt-oss 20B", "gpt-oss 120B", "GPT-Neo 125M"], 3: ["ModernBERT base"],
+        4: ["OLMo 3 7B", "Command R7B"], 6: ["Gemma 3 1B"],
+    },
+    "full_first": {True: ["GPT-Neo 125M", "ModernBERT base"]},
+    "attention": {"separate": ["T5 base", "T5 1.1 base", "mT5 small"]},
+    "source_sequence": {1500: ["Whisper tiny", "Whisper large v3"]}, "chunk": {256: ["Mamba 2 2.7B"]},
+}  # fmt: skip
+"""Of all models what their number of parameters does not show."""
+
+
+def test_what_no_count_of_parameters_shows(tmp_path: Path) -> None:
+    found: dict[str, dict[Any, list[str]]] = {key: {} for key in UNCOUNTED}
+    for name, config in CONFIGS.items():
+        sizes = read_config(str(write(tmp_path, config)), None).sizes
+        for key in found.keys() & sizes.keys():
+            found[key].setdefault(sizes[key], []).append(name)
+    assert found == UNCOUNTED
 
 
 @pytest.mark.parametrize(
@@ -191,7 +227,6 @@ def test_keys_that_nobody_reads_are_named_unless_they_change_no_number(tmp_path:
         ("Mistral 7B", {"attention_dropout": 0.1}, "dropout", None),
         ("OPT 125M", {"dropout": 0.1}, "dropout", True),
         ("OPT 125M", {"dropout": 0}, "dropout", False),
-        ("BERT base", {}, "dropout", True),
         ("BERT base", {"hidden_dropout_prob": 0.0}, "dropout", False),
         ("Qwen3 8B", {"use_sliding_window": True, "sliding_window": 64}, "window", 64),
         ("Qwen3 8B", {"use_sliding_window": False, "sliding_window": 64}, "window", None),
@@ -201,9 +236,12 @@ def test_keys_that_nobody_reads_are_named_unless_they_change_no_number(tmp_path:
         ("Falcon 40B", {"num_ln_in_parallel_attn": 1}, "norms", "shared"),
         ("Pythia 6.9B", {"rotary_pct": 1.0}, "rotary", None),
         ("SmolLM3 3B", {"no_rope_layers": [1, 1, 0] * 12}, "rotary", 2 / 3),
-        ("Command R7B", {}, "rotary", 0.75),
         ("DeepSeek-V3", {}, "head_width", 192),
-        ("ModernBERT base", {}, "full_first", True),
+        ("ModernBERT base", {"layer_types": [FULL, *[SLIDING] * 10] * 2}, "full_every", 11),
+        ("ModernBERT base", {"layer_types": [FULL] * 22}, "full_every", 1),
+        ("T5 base", {"dropout_rate": 0}, "dropout", False),
+        ("BART large", {"decoder_layers": 6}, "decoder_layers", 6),
+        ("BART large", {"decoder_ffn_dim": 2048}, "decoder_mlp", 2048),
         ("Qwen1.5 MoE A2.7B", {"qkv_bias": False}, "biases", "none"),
     ],
 )

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 import yaml
+from number_fields import all_specs, unbounded
 
-from simulator.architectures.describing import describe_again, description_of, price, written
+from simulator import architectures
+from simulator.architectures.describing import describe_again, description_of, price, recompute_fully, written
 from simulator.errors import InputError
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.widths import OTHER_GPU, OTHER_SOFTWARE, compute_width
@@ -201,6 +203,21 @@ def test_workloads_travel_to_other_processes(tmp_path: Path) -> None:
     scenario = load(write(tmp_path))
     again = pickle.loads(pickle.dumps(scenario))
     assert again.resolved() == scenario.resolved() and again.digest == scenario.digest
+
+
+@pytest.mark.parametrize(
+    ("name", "again"),
+    [("workloads/resnet50-v100", False), ("workloads/resnet50", False), ("gpt2", True), ("recompute", False)],
+)
+def test_only_blocks_can_be_made_again(name: str, again: bool) -> None:
+    workload = read_workload("gpt2", ("recompute=full",)) if name == "recompute" else read_workload(name)
+    made = recompute_fully(workload)
+    assert (made is not workload) == again
+    assert not again or made.origin.architecture == read_workload("gpt2", ("recompute=full",)).origin.architecture
+
+
+def test_no_size_of_a_model_is_without_bounds() -> None:
+    assert not unbounded(all_specs(architectures))
 
 
 def test_an_ideal_gpu_takes_no_time(tmp_path: Path) -> None:

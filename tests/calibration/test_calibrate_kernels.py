@@ -54,6 +54,17 @@ def gpu(path):
     return Gpu.model_validate(read_document(path).data, context={"units_required": True})
 
 
+def test_rows_of_another_format_or_order_are_passed_over(tmp_path):
+    """fp16 stands beside fp32, sorted indices beside random ones; int64 has no other format, and names may be long."""
+    table = recorded().replace("elementwise,fp32", "elementwise,float32")
+    samples = read_timings([write(tmp_path / "k.csv", table)], TimingRows()).samples
+    counts = {kernel: sum(item.kernel == kernel for item in samples) for kernel in ("elementwise", "gather", "unique")}
+    assert counts == dict.fromkeys(counts, len(SIZES))
+    assert max(item.seconds for item in samples if item.kernel == "elementwise") < 1
+    (smallest,) = (item for item in samples if item.kernel == "gather" and item.size == 10)
+    assert smallest.seconds == pytest.approx(2 * (4e-6 + 1e-9))
+
+
 @pytest.mark.long
 def test_a_recorded_table_becomes_a_gpu(tmp_path):
     out = tmp_path / "gpu.yaml"

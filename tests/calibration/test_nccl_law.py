@@ -77,6 +77,13 @@ def test_the_slower_part_of_the_way_is_fitted():
     assert law.fabric.bandwidth == 12e9 and law.fabric.intra_node.bandwidth == pytest.approx(5e9, rel=0.05)
 
 
+def test_workers_of_a_table_without_nodes_share_one(tmp_path):
+    table = tmp_path / "t.csv"
+    table.write_text("primitive,workers,bytes,seconds\nall_reduce,3,1024,0.5\n")
+    (sample,) = read_collectives([table], Reading()).samples
+    assert (sample.key, sample.nbytes, sample.seconds) == (Key("all_reduce", "nccl", 3, 3), 1024, 0.5)
+
+
 def test_series_of_one_node_show_the_links_inside_it():
     """A mixture: the ports of the GPUs from one node, the NICs from two."""
     start = network(intra_node={"bandwidth": 100e9, "latency": 3e-6})

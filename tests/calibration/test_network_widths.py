@@ -52,6 +52,13 @@ def test_noise_is_part_of_the_error():
     assert 0.1 < found.rate < 0.3 and 0.1 < found.start_up < 0.3
 
 
+def test_one_wild_timing_is_an_error_but_no_factor():
+    seconds = law().time(KEY, SIZES)
+    seconds[-3] *= 30
+    found = part_errors(law(), {KEY: Repeats(SIZES, seconds, None)})
+    assert found.start_up < 0.05 and found.rate == pytest.approx(math.log(30) / math.sqrt(9), rel=0.2)
+
+
 def test_a_network_counts_once_however_many_cases_it_has():
     one = [case(rate=0.2, start_up=0.5), case(network="b", rate=0.4, start_up=0.5)]
     many = [*one, *[case(rate=0.2, start_up=0.5)] * 20]

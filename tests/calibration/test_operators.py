@@ -30,6 +30,7 @@ from simulator.hardware.operator_times import (
 )
 from simulator.loading.documents import parse_document
 from simulator.models.operators import Operator
+from simulator.records import replace
 
 TRUE = OperatorRates(
     depth=40.0, tail=0.3, rows=1.5, attention=0.65, convolution=1.0, convolution_width=1.0,
@@ -72,10 +73,19 @@ def test_a_table_that_follows_the_law_gives_its_constants_back(tmp_path: Path) -
     assert fit.rates.rows == pytest.approx(TRUE.rows, rel=0.02)
     for device, (_, share) in DEVICES.items():
         assert fit.rates.devices[device].value == pytest.approx(share, rel=0.05)
-        assert fit.rates.devices[device].width < fit.rates.fp32.width
+        assert 1 < fit.rates.devices[device].width < fit.rates.fp32.width
+        assert device in fit.rates.devices[device].source
     # Of a GPU that was left out only the others' share is known.
     assert 1.2 < fit.other_gpu["first", "two 2x1"] < 0.9 / math.sqrt(0.6 * 0.7)
     assert fit.rates.fp32.width > 1.3 and fit.rates.fp32.count == 3
+
+
+def test_one_wild_measurement_hardly_moves_the_rates(tmp_path: Path) -> None:
+    measured = read_operators(table(tmp_path / "operators.csv"))
+    wild = [replace(item, seconds=item.seconds * (8 if place == 1 else 1)) for place, item in enumerate(measured)]
+    plain, moved = (fit_operators(items).rates for items in (measured, wild))
+    assert moved.rows == pytest.approx(plain.rows, rel=0.05)
+    assert moved.devices["first"].value == pytest.approx(plain.devices["first"].value, rel=0.15)
 
 
 def test_one_gpu_or_one_model_can_not_be_left_out(tmp_path: Path) -> None:

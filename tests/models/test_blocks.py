@@ -8,6 +8,7 @@ from simulator.models.gradients import (
     Block,
     Choice,
     Outcome,
+    are_among,
     count_selected,
     join_places,
     take_sent,
@@ -15,6 +16,7 @@ from simulator.models.gradients import (
     without_noise,
 )
 from simulator.models.sampling import draw_uniformly
+from simulator.records import replace
 
 NUMELS = (4, 3, 5)
 
@@ -105,6 +107,8 @@ def test_coordinates_of_any_worker_are_joined():
     assert join_places([same, same], 5) is same
     assert join_places([same, *places([2])], 5).tolist() == [2, 4]
     assert join_places([*places([2]), same, same], 5).tolist() == [2, 4]
+    found = are_among(np.array([1, 4]), places([0, 1, 2], [4], []), 5)
+    assert [mask.tolist() for mask in found] == [[False, True, False], [True], []]
 
 
 def test_what_is_sent_and_what_is_left_make_up_the_whole():
@@ -117,7 +121,11 @@ def test_what_is_sent_and_what_is_left_make_up_the_whole():
     assert u.tolist() == [[0, 4, 0], [0, 0, 0]]
     assert (energy.tolist(), lost.tolist()) == ([2 * 9 + 16 + 144, 2 * 1 + 4 + 4], [16, 0])
     outcome = Outcome(count_selected(choice, block, 3.0), choice, sent, u, energy, lost)
+    assert outcome.energy_kept == pytest.approx(1 - 16 / (178 + 10))
+    assert replace(outcome, energies=np.zeros(2), losses=np.zeros(2)).energy_kept == 1
     assert (outcome.mean().tolist(), outcome.mean().dtype) == ([(3 + 1) / 2, 2 / 2, (12 + 2) / 2], np.float32)
+    kept = replace(outcome, choice=replace(choice, aggregated=np.array([1]), sums=np.array([6.0])))
+    assert kept.mean().tolist() == [0, 3, 0]
 
 
 def test_what_others_decode_is_sent_and_the_difference_is_left():
@@ -185,6 +193,12 @@ DECODED = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], dtype=np.float32)
         (Choice([ALL, *places([1])], sent=places([0, 1, 2], [2])), True),
         (Choice(places([0], [1]), aggregated=np.array([0, 1, 2])), True),
         (Choice(places([0], [1]), decoded=DECODED), True),
+        # Sums of what all send, each finite, at coordinates that are there.
+        (Choice(places([0], [1]), aggregated=np.array([0, 1]), sums=np.array([1.0, 2.0])), True),
+        (Choice(places([0], [3]), aggregated=np.array([0, 1]), sums=np.array([1.0, 2.0])), False),
+        (Choice(places([0], [1]), aggregated=np.array([0, 1]), sums=np.array([1.0])), False),
+        (Choice(places([0], [1]), aggregated=np.array([0, 1]), sums=np.array([1.0, np.inf])), False),
+        (Choice(places([0], [1]), sums=np.array([1.0])), False),
         # One worker too few or too many, in either of both.
         (Choice(places([0])), False),
         (Choice(places([0], [1], [2])), False),

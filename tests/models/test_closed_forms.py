@@ -13,7 +13,16 @@ from pydantic import TypeAdapter, ValidationError
 from simulator.models.exchange import Layout, merge_tree, ring_rounds, rotations
 from simulator.models.graph import Event, Fragment, Period
 from simulator.models.largest import find_above, largest, largest_elements
-from simulator.models.operators import DescribedTensor, Description, Operator, flops_of, product, row_wise, streaming
+from simulator.models.operators import (
+    ARITHMETIC_BYTES,
+    DescribedTensor,
+    Description,
+    Operator,
+    flops_of,
+    product,
+    row_wise,
+    streaming,
+)
 from simulator.models.overlap import ScaleMixture, union_density
 from simulator.models.precision import Precision, PrecisionField
 from simulator.models.sampling import count_at, mean_of, moments_of, quantile_of, sums_of_squares
@@ -117,8 +126,12 @@ def test_operators_count_two_for_each_product_of_a_pair_of_numbers():
     assert (made.name, made.kind, made.flops) == ("a", "product", 4 * 3 * 2 * (2 * 7 * 5))
     assert made.nbytes == 3 * 2 * (2 * 5 + 5 * 7 + 2 * 7)  # each operand once for every matrix of a batch
     assert Operator("b", "product", 8.0, 1.5, 2, 3, 4, 5).flops == 5 * 1.5 * 2 * 24
-    for kind, other in (("streaming", streaming("c", 9.0)), ("rows", row_wise("c", 9.0))):
-        assert (other.name, other.kind, other.nbytes, other.flops) == ("c", kind, 9, 0)
+    assert {"fp32": 4, "tf32": 4} | dict.fromkeys(("fp16", "bf16", "mixed", "fp8"), 2) == ARITHMETIC_BYTES
+    assert [made.multiplies_in(each) for each in ("tf32", "fp8")] == ["tf32", "bf16"]
+    assert Operator("b", "product", 8.0, fp8=True).multiplies_in("bf16") == "fp8"
+    assert product("d", 2, 3, 5, 4).flops == 2 * 2 * 3 * 5
+    for kind, other in (("streaming", streaming("c", 9.0, eager=5.0)), ("rows", row_wise("c", 9.0, eager=5.0))):
+        assert (other.name, other.kind, other.nbytes, other.eager, other.flops) == ("c", kind, 9, 5, 0)
     tensors = [DescribedTensor("x", 3, forward=[made]), DescribedTensor("y", 4, forward=[made], backward=[made] * 3)]
     whole = Description(tensors, 0.0, "fp32")
     assert (whole.numel, flops_of(whole.forward), flops_of(whole.backward)) == (7, 2 * 1680, 3 * 1680)

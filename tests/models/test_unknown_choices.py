@@ -1,5 +1,8 @@
-"""What is tried where a workload says nothing: the optimiser."""
+"""What is tried where a workload says nothing: the optimiser; and that what it says has bounds."""
 
+from number_fields import all_specs, unbounded
+
+from simulator import models
 from simulator.models.layers import Layer, Workload
 from simulator.models.optimisers import UNKNOWN_OPTIMISER, Kind, Optimiser
 
@@ -27,3 +30,7 @@ def test_the_unknown_optimisers_enclose_all_but_lamb_within_a_pass():
     assert (least, most) == (12, 88)
     assert least == min(moved)
     assert max(moved) <= most + 4  # Adam whose decay is coupled
+
+
+def test_no_number_of_a_workload_is_without_bounds():
+    assert not unbounded(all_specs(models))

@@ -23,6 +23,7 @@ ALL = {"int8": list(range(128)), "int4": list(range(8)), "fp8": E4M3, "e3m0": [0
 def test_a_value_becomes_the_nearest_number(name):
     assert max(E4M3) == 448
     values = (np.random.default_rng(6).standard_normal(400) ** 3).tolist()
+    values += [max(values) * 2.0**-k * s for k in (5, 8, 14, 16, 18) for s in (1.1, 1.3, 1.45, 1.6)]  # where steps end
     decoded = FORMATS[name].rounded(np.array(values), len(values))
     np.testing.assert_allclose(np.abs(decoded - values), nearest(values, ALL[name]), atol=1e-12)
     assert len(np.unique(np.abs(decoded))) <= len(ALL[name])

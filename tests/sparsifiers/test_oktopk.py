@@ -100,6 +100,8 @@ def test_replay_is_the_published_loop(workers):
         np.testing.assert_allclose(state["local"], reference.local, rtol=1e-6)
         assert state["global"] == pytest.approx(reference.world, rel=1e-6)
         assert [0, *state["boundaries"], d] == reference.starts
+        held = [sum(begin <= j < end for j in final) for begin, end in pairwise(reference.starts)]
+        assert choice.detail["region_imbalance"] == pytest.approx(max(held) * workers / len(final) if final else 1)
 
 
 def test_the_exact_iteration_selects_all_above_the_kth_magnitude():

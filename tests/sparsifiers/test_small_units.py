@@ -5,9 +5,11 @@ import math
 import numpy as np
 import pytest
 from common import block, once
+from number_fields import all_specs, unbounded
 from replayed import select
 
 from examples import example
+from simulator import sparsifiers
 from simulator.errors import InputError
 from simulator.models.exchange import Bucket, PushPull
 from simulator.models.gradients import Block
@@ -160,3 +162,7 @@ def test_every_coordinate_is_looked_at_whatever_the_parts(bad, monkeypatch):
         values[place] = bad
         with pytest.raises(InputError, match=r"values within 1e\+18"):
             member.select(member.start(block(values, (8,))), block(values, (8,)))
+
+
+def test_no_number_of_a_method_is_without_bounds():
+    assert not unbounded(all_specs(sparsifiers))

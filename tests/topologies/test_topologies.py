@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from number_fields import all_specs, unbounded
 from pydantic import ValidationError
+from reference import walked
 
 from examples import example, switch
-from simulator.component import build
+from simulator import topologies
+from simulator.component import build, discover
 from simulator.engine.rounds.fold import fold
 from simulator.errors import InputError
 from simulator.loading.documents import parse_document
@@ -123,6 +126,14 @@ def test_very_many_workers_make_few_rounds(kind):
         assert len(rounds_of(topology, primitive, Layout(MANY, 1))) <= 4 * 14 + 2
 
 
+def test_no_number_of_a_topology_is_without_bounds():
+    assert not unbounded(all_specs(topologies))
+
+
+def test_only_servers_sum_on_hosts():
+    assert [kind for kind, each in discover(Topology).items() if each.sums_on_hosts] == ["parameter_server"]
+
+
 # The double binary tree.
 
 
@@ -146,6 +157,9 @@ def test_no_node_is_inner_in_both_trees(n):
     assert not inner[0] & inner[1]
 
 
+NAMES = ["all_reduce", "broadcast"]
+
+
 def moves(rounds):
     """How often each (sender, receiver, time) occurs, repeats written out."""
     count, now = Counter(), 0
@@ -156,7 +170,14 @@ def moves(rounds):
     return count
 
 
-@pytest.mark.parametrize("primitive", ["all_reduce", "broadcast"])
+@pytest.mark.parametrize("shape", [(3, 1), (8, 1), (1, 4), (5, 2)], ids=str)
+def test_one_chunk_goes_up_and_down_double_binary_trees_to_everyone(shape):
+    topology, layout = example(Topology, "double_binary_tree", max_chunks=1), Layout(*shape)
+    holds = {name: walked(rounds_of(topology, name, layout), np.eye(layout.workers, dtype=bool)) for name in NAMES}
+    assert holds["all_reduce"].all() and holds["broadcast"][:, 0].all()
+
+
+@pytest.mark.parametrize("primitive", NAMES)
 @pytest.mark.parametrize("shape", [(2, 1), (3, 1), (8, 1), (13, 1), (1, 4), (2, 3), (5, 2)], ids=str)
 def test_every_chunk_goes_the_first_ones_way_a_round_later(primitive, shape):
     """That one chunk arrives everywhere is tested for every topology; so all do."""

@@ -90,6 +90,14 @@ def test_beyond_the_ends_times_neither_fall_nor_explode():
         assert beyond[0] <= fit.predict(SIZES[:1])[0] * 1.001 and beyond[1] <= fit.predict(SIZES[4:5])[0] * 64**1.26
 
 
+@pytest.mark.parametrize(("slope", "beyond"), [(0.7, 0.7), (1.2, 1.2), (2.0, 1.25), (-1.0, 0.0)])
+def test_beyond_the_ends_a_curve_keeps_its_slope_within_limits(slope, beyond):
+    few = Repeats.of(SIZES[:5], 1e-9 * SIZES[:5] ** slope)
+    for fit in (fit_smooth(few), fit_piecewise(few, 4)):
+        outside = fit.predict(np.array([SIZES[0] / 64, SIZES[4] * 64]))
+        assert outside == pytest.approx(few.seconds[[0, -1]] * 64 ** np.array([-beyond, beyond]), rel=0.01)
+
+
 def test_points_of_a_config_stay_on_the_curve():
     fitted = fit_affine(Repeats.of(SIZES, 50e-6 + SIZES / 1e9))
     points = piecewise_points(fitted.predict, SIZES, tolerance=2e-3)
