@@ -9,7 +9,7 @@ from simulator.architectures.config_decoders import DECODERS, DROPOUT, INSIDE, L
 from simulator.architectures.config_keys import OTHERWISE, ConfigKeys
 from simulator.errors import InputError, Problem, format_value
 from simulator.loading.documents import read_document
-from simulator.loading.finding import CONFIG_FILE, find_in_folder
+from simulator.loading.finding import find_file
 from simulator.models.precision import format_named
 from simulator.records import Record
 
@@ -216,10 +216,8 @@ def read_config(name: str, near: Path | None) -> Config:
 
 
 def _find(name: str, near: Path | None) -> Path:
-    for folder in (near, None) if near else (None,):
-        for candidate in (name, f"{name}/{CONFIG_FILE}"):
-            found = find_in_folder(candidate, folder)
-            if found is not None:
-                return found
-    places = "next to this file or in the current folder" if near else "in the current folder"
-    raise InputError(Problem("", "", f"no file {format_value(name)} {places}", "give the path of a config.json"))
+    found = find_file(name, near)
+    if found is None:
+        places = "next to this file or in the current folder" if near else "in the current folder"
+        raise InputError(Problem("", "", f"no file {format_value(name)} {places}", "give the path of a config.json"))
+    return found

@@ -77,14 +77,14 @@ def _read_named(name: str, near: Path | None) -> Any:
     path = find_file(name, near)
     if path is None:
         return {"kind": name}
-    data = stands_for(read_document(path).data, name, path)
+    data = wrap_config(read_document(path).data, name, path)
     if isinstance(data, dict) and isinstance(data.get("layers"), str):
         data = {**data, "layers": str((path.parent / data["layers"]).resolve())}
     return data
 
 
-def stands_for(data: Any, name: str, path: Path) -> Any:
-    """What a named file stands for: what it holds, but of the config.json of a model what would be written of it."""
+def wrap_config(data: Any, name: str, path: Path) -> Any:
+    """What a named file holds, but of the config.json of a model what a workload would say of it."""
     described = path.name == CONFIG_FILE or (isinstance(data, dict) and "model_type" in data)
     return {"config": name, "batch_size": 1} if described else data
 

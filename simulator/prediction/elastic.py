@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import lru_cache
-from heapq import heapify, heapreplace
-from itertools import chain, count
+from heapq import heapify, heappop, heappush
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -38,19 +37,15 @@ class Followed(NamedTuple):
     error: float
 
 
-_DRAWN = 1024
-"""Random times that are drawn together."""
-
-
 def random_events(nodes: int, up: float, down: float, random: np.random.Generator) -> Iterator[Event]:
     """Failures of each node after exponential times, and its return after `down` seconds, in order, without end."""
-    draws = chain.from_iterable(random.exponential(up, _DRAWN).tolist() for _ in count())
-    queue: list[Event] = [(next(draws), node, False) for node in range(nodes)]
+    queue: list[Event] = [(float(random.exponential(up)), node, False) for node in range(nodes)]
     heapify(queue)
     while True:
-        time, node, there = queue[0]
+        time, node, there = heappop(queue)
         yield time, node, there
-        heapreplace(queue, (time + (next(draws) if there else down), node, not there))
+        wait = down if not there else float(random.exponential(up))
+        heappush(queue, (time + wait, node, not there))
 
 
 def follow(
@@ -62,24 +57,18 @@ def follow(
     part from the next step on. With fewer than `least` nodes all wait. The error is that of the mean over `parts` equal
     parts of the time.
     """
-    there = [True] * nodes
+    there = np.ones(nodes, dtype=bool)
     clock = began = lost = waited = present = 0.0
-    failures, left, part = 0, nodes, 0
-    progress, edges = [0.0] * parts, [edge * (seconds / parts) for edge in range(parts + 1)]
+    failures, count = 0, nodes
+    progress, edges = np.zeros(parts), np.arange(parts + 1) * (seconds / parts)
     for time, node, joins in chain(events, [(math.inf, 0, True)]):  # after the last event, all go on
         until = min(time, seconds)
         if until > clock:
-            if left >= least:
+            if count >= least:
                 done = int((until - clock) / step + 1e-9)  # a step that ends with the time counts, rounded or not
-                while edges[part + 1] <= clock:
-                    part += 1
-                start, end = clock, clock + done * step
-                for place in range(part, parts if done else 0):  # spread evenly over the parts of the time that it took
-                    edge = edges[place + 1]
-                    progress[place] += done * left * ((end if end < edge else edge) - start) / (done * step)
-                    if end <= edge:
-                        break
-                    start = edge
+                if done:  # spread evenly over the parts of the time that it took
+                    covered = np.minimum(clock + done * step, edges[1:]) - np.maximum(clock, edges[:-1])
+                    progress += done * count * np.maximum(covered, 0.0) / (done * step)
                 rest = max(0.0, until - clock - done * step)
                 # What is left of a step is lost if a node fails in it, and goes on where one joins.
                 if time < seconds and not joins:
@@ -90,20 +79,20 @@ def follow(
             else:
                 waited += until - clock
                 clock = until
-        present += left * (until - began)
-        began = until
+        present += count * max(0.0, until - began)
+        began = max(began, until)
         if time >= seconds:
             break
-        if joins != there[node]:
+        if joins != bool(there[node]):
             there[node] = joins
-            left += 1 if joins else -1
+            count += 1 if joins else -1
             if not joins:
                 failures += 1
                 noticed = min(time + detection, seconds)
                 lost += max(0.0, noticed - clock)
                 clock = max(clock, noticed)
-    whole, error = float(np.sum(progress)), float(np.std(progress, ddof=1) * np.sqrt(parts))
-    return Followed(seconds, whole, lost, waited, present / (seconds * nodes), failures, error)
+    error = float(progress.std(ddof=1) * np.sqrt(parts))
+    return Followed(seconds, float(progress.sum()), lost, waited, present / (seconds * nodes), failures, error)
 
 
 _MOST = 700.0
@@ -158,9 +147,9 @@ def present_nodes(nodes: int, up: float, down: float) -> Floats:
         certain: Floats = np.eye(nodes + 1)[nodes]
         return certain
     there = up / (up + down)
-    places = np.arange(nodes + 1)
-    log = [math.lgamma(nodes + 1) - math.lgamma(k + 1) - math.lgamma(nodes - k + 1) for k in places.tolist()]
-    made: Floats = np.exp(np.array(log) + places * math.log(there) + (nodes - places) * math.log1p(-there))
+    count = np.arange(nodes + 1)
+    log = [math.lgamma(nodes + 1) - math.lgamma(k + 1) - math.lgamma(nodes - k + 1) for k in count.tolist()]
+    made: Floats = np.exp(np.array(log) + count * math.log(there) + (nodes - count) * math.log1p(-there))
     return made
 
 
@@ -176,9 +165,9 @@ def continued_goodput(
     """
     present = np.append(present_nodes(nodes, mtbf, healing + detection), 0.0).tolist()
     total = 0.0
-    for there in range(max(1, least), nodes + 1):
-        working = max(0.0, present[there] - detection * present[there + 1] * (there + 1) / mtbf)
-        total += working * there / nodes * step / completion_time(step, there / mtbf, 0.0)
+    for count in range(max(1, least), nodes + 1):
+        working = max(0.0, present[count] - detection * present[count + 1] * (count + 1) / mtbf)
+        total += working * count / nodes * step / completion_time(step, count / mtbf, 0.0)
     return total
 
 
@@ -244,13 +233,14 @@ def _of_those_who_go_on(made: Goodput, scenario: Scenario, membership: Membershi
             for item in membership.events
         ]
         last = max((time + detection * (not joins) for time, _, joins in changes), default=0.0)
-        seconds = membership.duration or (last + period)
-        seen = follow(nodes, period, iter(sorted(changes)), detection=detection, least=least, seconds=seconds)
+        seconds, events = membership.duration or (last + period), iter(sorted(changes))
     else:
+        down = _down_time(membership)
+        seconds = _FAILURES / nodes * (mtbf + down)
+        events = random_events(nodes, mtbf, down, random_stream(scenario.seed, Purpose.FAILURES, 0))
         healing = membership.healing_time
-        times = {"mtbf": mtbf, "healing": healing, "detection": detection}
-        seen = _follow_random(nodes, period, scenario.seed, least=least, **times)
-        closed = continued_goodput(nodes, period, least=least, **times)
+        closed = continued_goodput(nodes, period, mtbf=mtbf, healing=healing, detection=detection, least=least)
+    seen = follow(nodes, period, events, detection=detection, least=least, seconds=seconds)
     whole = seen.seconds / period * nodes
     return replace(
         made,
@@ -262,17 +252,6 @@ def _of_those_who_go_on(made: Goodput, scenario: Scenario, membership: Membershi
         goodput_in_closed_form=closed,
         participation=seen.present,
     )
-
-
-@lru_cache(maxsize=256)
-def _follow_random(
-    nodes: int, period: float, seed: int, *, mtbf: float, healing: float, detection: float, least: int
-) -> Followed:
-    """What is seen over thousands of failures; the results of a study often ask for the same."""
-    down = healing + detection
-    events = random_events(nodes, mtbf, down, random_stream(seed, Purpose.FAILURES, 0))
-    seconds = _FAILURES / nodes * (mtbf + down)
-    return follow(nodes, period, events, detection=detection, least=least, seconds=seconds)
 
 
 def _with_checkpoints(made: Goodput, membership: Membership, nodes: int) -> Goodput:

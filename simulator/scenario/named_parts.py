@@ -26,7 +26,7 @@ from simulator.hardware.runtime import Runtime
 from simulator.loading.csv_tables import read_layers
 from simulator.loading.documents import Document, parse_document, read_document, read_text, validate_document
 from simulator.loading.finding import TRACE_FILE, find_file, find_in_folder, find_shipped, missing_file_error
-from simulator.loading.replacing import parse_setting, replace_key, stands_for
+from simulator.loading.replacing import parse_setting, replace_key, wrap_config
 from simulator.models.layers import MAX_BATCH, MAX_MICRO_BATCHES, Layer, Since, Workload
 from simulator.models.optimisers import NamedOptimiser
 from simulator.models.precision import PrecisionField
@@ -74,7 +74,7 @@ _parts: ResultsOfObjects[Any] = ResultsOfObjects(64)
 def _read_named(path: Path, subfolder: str, name: str, near: Path | None) -> Any:
     text, place = read_text(path), str(path)
     document = parse_document(text, place)
-    data = stands_for(document.data, name, path)
+    data = wrap_config(document.data, name, path)
     if path.name == TRACE_FILE and subfolder == "workloads":
         data = _recorded(document, path.parent)
     elif data is not document.data:  # found from where it is named

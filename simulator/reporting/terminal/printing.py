@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import zip_longest
@@ -182,26 +181,17 @@ def fit_columns(table: Table, available: int) -> list[int] | None:
         widest = max((place for place in range(len(least)) if least[place] > letters[place]), key=least.__getitem__)
         least[widest] -= 1
 
-    # Widths only fall, and a wrapped cell stays as it is down to the width of its longest line.
-    shapes = [[(sys.maxsize, 0)] * len(cells[:_MEASURED_ROWS]) for cells in texts]
-
     @cache
     def height(place: int, width: int) -> list[int]:
-        shapes[place] = [
-            shape if shape[0] <= width else _wrapped_shape(text, width)
-            for text, shape in zip(texts[place], shapes[place], strict=False)
-        ]
-        return [lines for _, lines in shapes[place]]
+        return [_count_lines(text, width) for text in texts[place][:_MEASURED_ROWS]]
 
     while sum(widths) > room:
         now = [height(place, width) for place, width in enumerate(widths)]
-        whole = sum(map(max, zip(*now, strict=True)))
 
-        def added(place: int, now: list[list[int]] = now, whole: int = whole) -> tuple[int, int]:
+        def added(place: int, now: list[list[int]] = now) -> tuple[int, int]:
+            others = [column for number, column in enumerate(now) if number != place]
             changed = height(place, widths[place] - 1)
-            if changed != now[place]:
-                whole = sum(map(max, zip(*now[:place], changed, *now[place + 1 :], strict=True)))
-            return whole, -widths[place]
+            return sum(max(row) for row in zip(changed, *others, strict=True)), -widths[place]
 
         widths[min((i for i in range(len(widths)) if widths[i] > least[i]), key=added)] -= 1
     return widths
@@ -218,12 +208,10 @@ def _longest_word(text: str) -> int:
     return max((_width(word) + (indent if place == 0 else 0) for place, word in enumerate(text.split())), default=0)
 
 
-def _wrapped_shape(text: str, width: int) -> tuple[int, int]:
-    """Characters of the longest line of a cell of a width, and its number of lines; at least one."""
-    made = list[str]()
-    for line in text.splitlines():
-        made += [line] if len(line) <= width else wrap(line, width, break_on_hyphens=False)
-    return max(map(len, made), default=0), max(1, len(made))
+def _count_lines(text: str, width: int) -> int:
+    """Lines of a cell of a width; at least one."""
+    lines = text.splitlines()
+    return max(1, sum(1 if len(line) <= width else len(wrap(line, width, break_on_hyphens=False)) for line in lines))
 
 
 def _cell_lines(text: str, side: JustifyMethod, width: int, console: Console) -> list[str]:

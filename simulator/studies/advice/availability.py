@@ -175,16 +175,12 @@ def availability_of(scenario: Scenario, own_topology: str = "") -> Availability:
 def lines_of_setting(name: str, scenario: Scenario) -> tuple[str, ...]:
     """The lines of a setting in the scenario's framework, or where none is named in one with its scheduler; else none.
 
-    Schedules of sharded models belong to frameworks, whatever the runtime's costs were measured in. `name`: one of
-    `settings` in the table, or `travels` for the format in which the scenario's gradients travel.
+    `name`: one of `settings` in the table, or `travels` for the format in which the scenario's gradients travel.
     """
     travels = _table().travels.get(scenario.workload.precision.sent_as, ())
-    listed = travels if name == "travels" else _table().settings.get(name, ())
     schedules = {item.framework for item in entries_of(scenario.scheduler) or ()}
-    if isinstance(scenario.scheduler, Sharded) and scenario.cluster.runtime.framework not in schedules:
-        entry = next((item for item in listed if item.framework in schedules), None)
-    else:
-        entry = _entry_for(scenario, sorted(listed, key=lambda item: item.framework not in schedules))
+    rows = travels if name == "travels" else _table().settings.get(name, ())
+    entry = _entry_for(scenario, sorted(rows, key=lambda item: item.framework not in schedules))
     return () if entry is None else entry.lines
 
 
@@ -195,9 +191,15 @@ def lines_in(scenario: Scenario, member: Component) -> tuple[str, ...]:
 
 
 def _entry_for(scenario: Scenario, rows: Sequence[Entry]) -> Entry | None:
-    """The entry of the scenario's framework, or of the first released one where it names none."""
-    own = scenario.cluster.runtime.framework
-    known = _table().frameworks if own == "none" else (own,)
+    """The entry of the scenario's framework, or of the first released one where it names none.
+
+    Schedules of sharded models belong to frameworks, whatever the costs of the runtime were measured in.
+    """
+    own, scheduler = scenario.cluster.runtime.framework, scenario.scheduler
+    known = {*_table().frameworks} if own == "none" else {own}
+    if isinstance(scheduler, Sharded):
+        places = {item.framework for item in entries_of(scheduler) or ()}
+        known = known & places or places
     return next((item for item in rows if item.framework in known), None)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from simulator.architectures.describing import recompute_fully
@@ -54,14 +54,15 @@ def draft_files(answers: Answers, path: Path) -> Draft:
     commands = dict(_commands(answers, path))
     scenario = _check(scenario_text(answers, commands), path)
     notes, _ = _find_memory_problems(scenario)
-    lean, fits = _find_memory_problems(scenario.model_copy(update={"workload": recompute_fully(scenario.workload)}))
-    if notes and not lean:
-        notes = (f"{notes[0]}; with `recompute: full`, which the file says, it {'fits' if fits else 'may fit'}",)
-        answers = replace(answers, recompute=True)
-        scenario = _check(scenario_text(answers, commands), path)
-    elif notes:
-        options = {command: " --ignore-memory" * (command.split()[1] in _REFUSING) for command in commands}
-        commands = {f"{command}{options[command]}": what for command, what in commands.items()}
+    if notes:
+        lean = scenario.model_copy(update={"workload": recompute_fully(scenario.workload)})
+        others, fits = _find_memory_problems(lean)
+        if others:
+            commands = _without_memory(commands)
+        else:
+            notes = (f"{notes[0]}; with `recompute: full`, which the file says, it {'fits' if fits else 'may fit'}",)
+            answers = replace(answers, recompute=True)
+            scenario = _check(scenario_text(answers, commands), path)
     derived = _derive_compute_time(answers, scenario)
     text = scenario_text(answers, commands, derived)
     if derived is not None:
@@ -111,7 +112,7 @@ def draft_from(
     if blocks.compiled:
         costs = read_document(named_file(runtime, "configs")).data
         why = f"{runtime}, with fused kernels"
-        runtime = flow({key: value for key, value in costs.items() if key != "source"} | _COMPILED)
+        runtime = flow({key: value for key, value in costs.items() if key != "source"} | {"element_wise": "compiled"})
     blocks = replace(blocks, lines=lines)
     written = [
         *blocks.comments(),
@@ -127,12 +128,10 @@ def draft_from(
     ]
     text = join_lines(written)
     notes, _ = _find_memory_problems(_check(text, path))
-    ignored = " --ignore-memory" * bool(notes)
-    commands = {f"sparsim {command} {shlex.quote(str(path))}{ignored}": what for command, what in _NEXT.items()}
-    return Draft({path: text}, commands, notes)
+    commands = {f"sparsim {command} {shlex.quote(str(path))}": what for command, what in _NEXT.items()}
+    return Draft({path: text}, _without_memory(commands) if notes else commands, notes)
 
 
-_COMPILED = {"element_wise": "compiled"}
 _NEXT = {
     "run": "how long an iteration takes, and where the time goes",
     "advise": "the fastest method, and where dense begins to win",
@@ -141,6 +140,12 @@ _NEXT = {
 """Commands, and what each answers."""
 _REFUSING = ("run", "sweep", "explain", "advise")
 """Commands that refuse a training that does not fit into memory."""
+
+
+def _without_memory(commands: Mapping[str, str]) -> dict[str, str]:
+    """The same commands where the training does not fit."""
+    options = {command: " --ignore-memory" * (command.split()[1] in _REFUSING) for command in commands}
+    return {f"{command}{options[command]}": what for command, what in commands.items()}
 
 
 def write_files(draft: Draft, force: bool) -> None:
