@@ -143,7 +143,7 @@ _REFUSING = ("run", "sweep", "explain", "advise")
 
 
 def _without_memory(commands: Mapping[str, str]) -> dict[str, str]:
-    """The same commands where the training does not fit."""
+    """Commands as they are typed where the training does not fit into memory."""
     options = {command: " --ignore-memory" * (command.split()[1] in _REFUSING) for command in commands}
     return {f"{command}{options[command]}": what for command, what in commands.items()}
 
