@@ -23,7 +23,7 @@ class LatestResults(Generic[T]):
     (9, 9, 16, 0)
     """
 
-    def __init__(self, most: int, fits: Callable[[T], bool] = lambda result: True) -> None:
+    def __init__(self, most: int, fits: Callable[[T], bool] | None = None) -> None:
         self.most, self.fits = most, fits
         self._known: OrderedDict[Hashable, T] = OrderedDict()
 
@@ -42,7 +42,7 @@ class LatestResults(Generic[T]):
             self._known.move_to_end(key)
             return cast("T", found)
         result = make()
-        if self.fits(result):
+        if self.fits is None or self.fits(result):
             self._known[key] = result
             if len(self._known) > self.most:
                 self._known.popitem(last=False)

@@ -58,14 +58,14 @@ class Ranking(Record):
     def at_hand(self) -> Ranking:
         """Those that are offered, and the scenario's own method, or none, with settings of its own schedule."""
         own = next((item.row.method for item in self.ranked if not item.row.overrides), None)
-        kept = [item for item in self.ranked if item.status == "offered" or (own and self._only_sets(item, own))]
+        kept = list[Combination]()
+        for item in self.ranked:
+            # It needs no code that the scenario does not have: dense, or its method, on its schedule.
+            scheduler, topology = item.candidate.scheduler, item.candidate.topology
+            alike = topology is None and (scheduler is None or scheduler["kind"] == self.scheduler)
+            if item.status == "offered" or (own and alike and item.row.method in (DENSE, own)):
+                kept.append(item)
         return replace(self, ranked=tuple(kept))
-
-    def _only_sets(self, item: Combination, own: str) -> bool:
-        """Whether it needs no code that the scenario does not have: dense, or its method, on its schedule."""
-        scheduler, topology = item.candidate.scheduler, item.candidate.topology
-        alike = scheduler is None or scheduler["kind"] == self.scheduler
-        return alike and topology is None and item.row.method in (DENSE, own)
 
     @property
     def yours(self) -> Combination | None:

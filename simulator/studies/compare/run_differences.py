@@ -13,7 +13,6 @@ from simulator.models.timeline import BREAKDOWN
 from simulator.prediction.doubts.spread import compare_spreads
 from simulator.prediction.doubts.verdict import verdict_fields
 from simulator.prediction.result import RunResult
-from simulator.prediction.result_parts import Basis
 from simulator.prediction.run import Prediction, run, with_responses
 from simulator.prediction.run_files import read_json, read_result
 from simulator.records import Record
@@ -117,7 +116,7 @@ def compare_runs(a: RunOutcome, b: RunOutcome) -> RunDifferences:
     Of two runs made here, also the verdict on whether B is faster: errors that both share cancel, which stored
     results do not tell.
     """
-    one, other = a.result, b.result
+    one, other = runs = a.result, b.result
     before, time = one.iteration_time, other.iteration_time
     terms = {key: other.breakdown[key] - one.breakdown[key] for key in BREAKDOWN}
     verdict, said = None, f"B takes {time / before:.2f} times as long as A." if before else "A takes no time."
@@ -138,7 +137,11 @@ def compare_runs(a: RunOutcome, b: RunOutcome) -> RunDifferences:
         inputs=_compare_inputs(a, b),
         figures=list(_compare_figures(row_of(one), row_of(other))),
         fidelity=FidelityPair(one.fidelity, other.fidelity),
-        calibration=_compare_evidence(one.calibration, other.calibration),
+        # Curves, laws and terms that either prediction rests on, and on which side each is used.
+        calibration=[
+            BasisPair(*key, where, (mine or theirs).held_out_mape, mine and mine.in_range, theirs and theirs.in_range)
+            for key, mine, theirs, where in _pairs(*({(it.what, it.id): it for it in run.calibration} for run in runs))
+        ],
         warnings=WarningSides(
             both=[item for item in warnings if item in others],
             only_a=[item for item in warnings if item not in others],
@@ -234,12 +237,3 @@ def _unit(key: str) -> str:
     if "bytes" in key:
         return "B"
     return "share" if key.endswith(("utilisation", "efficiency")) else ""
-
-
-def _compare_evidence(first: list[Basis], second: list[Basis]) -> list[BasisPair]:
-    """Curves, laws and terms that either prediction rests on, and on which side each is used."""
-    a, b = ({(item.what, item.id): item for item in side} for side in (first, second))
-    return [
-        BasisPair(what, name, where, (one or other).held_out_mape, one and one.in_range, other and other.in_range)
-        for (what, name), one, other, where in _pairs(a, b)
-    ]

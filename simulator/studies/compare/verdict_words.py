@@ -31,17 +31,12 @@ def describe_change(name: str, against: str, time: float, other: float, terms: d
     """Both times, and which `terms` (differences in s) are longer and shorter; goes with a verdict."""
     joint = " and" if is_alike(time, other) else ", instead of"
     times = f"{BOTH_TIMES} {show_time(time)} with {name}{joint} {show_time(other)} with {against}."
-    changes = _describe_terms(time, other, terms)
-    return f"{times} It {changes}." if changes else times
-
-
-def _describe_terms(time: float, other: float, terms: dict[str, float]) -> str:
-    """Which terms are shorter and longer by enough to matter; nothing where none is."""
     threshold = SMALL * max(time, other)
     removed = [f"{show_time(-terms[key])} of {TERM_LABELS[key]}" for key in _TERMS if terms[key] < -threshold]
     added = [f"{show_time(terms[key])} of {TERM_LABELS[key]}" for key in _TERMS if terms[key] > threshold]
     changes = (("removes", removed), ("adds", added))
-    return " but ".join(f"{verb} {join_words(parts)}" for verb, parts in changes if parts)
+    said = " but ".join(f"{verb} {join_words(parts)}" for verb, parts in changes if parts)
+    return f"{times} It {said}." if said else times
 
 
 _FAMILIES = ("sparsifier", "scheduler", "topology")

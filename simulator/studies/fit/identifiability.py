@@ -235,7 +235,13 @@ def choose_constants(fitted: Sequence[MeasuredRow]) -> tuple[list[Constant], lis
     """
     candidates = list(_not_measured(distinct_scenarios(fitted)))
     model = IterationModel(fitted, candidates)
-    slopes = model.elasticities(_rough_values(model)) if fitted else np.zeros((0, len(candidates)))
+    slopes = np.zeros((0, len(candidates)))
+    if fitted:
+        # All estimated kernels are slower by one factor, the one that suits the rows best: an estimate may be a hundred
+        # times too low, and would then seem not to matter.
+        kernels = np.array([item.owner == "gpu" for item in model.constants])
+        tried = [np.where(kernels, factor, 1.0) * model.read() for factor in FACTORS]
+        slopes = model.elasticities(min(tried, key=lambda values: float(np.square(model.residuals(values)).sum())))
     # How far a constant may be off; a launch or a call by a factor of 2.
     widths = [fitted[0].scenario.cluster.gpu.width(c.kernel) if c.owner == "gpu" else 2.0 for c in candidates]
     effects = np.abs(slopes).max(axis=0, initial=0.0) * list(map(math.log, widths))
@@ -256,16 +262,6 @@ def choose_constants(fitted: Sequence[MeasuredRow]) -> tuple[list[Constant], lis
             others = " and ".join(candidates[item].name for item in chosen)
             refused.append(Refusal(name, f"the fitted times cannot tell it from {others}"))
     return [candidates[place] for place in chosen], refused
-
-
-def _rough_values(model: IterationModel) -> np.ndarray:
-    """The constants with all estimated kernels slower by one factor, the one that suits the rows best.
-
-    An estimate may be a hundred times too low, and would then seem not to matter.
-    """
-    kernels = np.array([item.owner == "gpu" for item in model.constants])
-    tried = [np.where(kernels, factor, 1.0) * model.read() for factor in FACTORS]
-    return min(tried, key=lambda values: float(np.square(model.residuals(values)).sum()))
 
 
 def _not_measured(scenarios: Sequence[Scenario]) -> Iterator[Constant]:

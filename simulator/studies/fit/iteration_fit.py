@@ -81,19 +81,6 @@ class RowErrors(Record):
     after: float
     left_out: float | None
 
-    def as_dict(self) -> Mapping[str, Any]:
-        """The part of a result document that states it."""
-        return {
-            "scenario": self.row.scenario.name,
-            "set_up": self.row.set_up,
-            "quantity": self.row.quantity,
-            "measured": self.row.seconds,
-            "before": self.before,
-            "after": self.after,
-            "left_out": self.left_out,
-            "fitted": self.row.fitted,
-        }
-
 
 class IterationFit(Record):
     """Fitted constants, the errors of every measured row, and constants that the rows do not determine."""
@@ -124,7 +111,19 @@ class IterationFit(Record):
         return {
             "constants": [item.as_dict() for item in self.constants],
             "refused": [{"name": i.name, "reason": i.reason, "measure": i.measure} for i in self.refused],
-            "rows": [item.as_dict() for item in self.rows],
+            "rows": [
+                {
+                    "scenario": item.row.scenario.name,
+                    "set_up": item.row.set_up,
+                    "quantity": item.row.quantity,
+                    "measured": item.row.seconds,
+                    "before": item.before,
+                    "after": item.after,
+                    "left_out": item.left_out,
+                    "fitted": item.row.fitted,
+                }
+                for item in self.rows
+            ],
             "set_ups": len({item.row.set_up for item in self.fitted}),
             "rms": self.rms,
             "held_out_mape": self.held_out_mape,

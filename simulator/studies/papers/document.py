@@ -274,17 +274,12 @@ def read_paper(name: str, quick: bool = False) -> PaperDocument:
     """
     found = named_file(name, PAPERS)
     document = read_document(found)
-    if quick:
-        document = replace(document, data=_made_smaller(document.data))
+    data: Any = document.data
+    if quick and isinstance(data, Mapping) and isinstance(data.get("parts"), list):
+        # What a part has under `quick` is put over the part.
+        parts = [_merged(part, part.get("quick")) if isinstance(part, Mapping) else part for part in data["parts"]]
+        document = replace(document, data={**data, "parts": parts})
     return PaperDocument(found.stem, validate_document(Paper.model_validate, document, found.parent), document)
-
-
-def _made_smaller(data: Any) -> Any:
-    """The document with what each part has under `quick` put over the part."""
-    if not isinstance(data, Mapping) or not isinstance(data.get("parts"), list):
-        return data
-    parts = [_merged(part, part.get("quick")) if isinstance(part, Mapping) else part for part in data["parts"]]
-    return {**data, "parts": parts}
 
 
 def _merged(value: Any, changes: Any) -> Any:

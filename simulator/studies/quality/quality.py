@@ -77,6 +77,7 @@ def _row(
 ) -> MethodTime:
     verdict = None if item is dense else compare_spreads(item.spread, dense.spread)
     low, high = item.spread.interval()
+    mine, *needs = ((each.iterations.value, each.prediction.spread.time) for each in (item, *found))
     return MethodTime(
         method=item.method,
         iterations_to_target=item.iterations.value,
@@ -93,14 +94,9 @@ def _row(
         probability=None if verdict is None else verdict.probability(),
         verdict=None if verdict is None else verdict.word,
         answer="" if verdict is None else describe_verdict(verdict),
-        pareto=not any(_dominates(other, item) for other in found),
+        # No other method needs no more iterations and no more time for one, and less of either.
+        pareto=not any(one != mine and one[0] <= mine[0] and one[1] <= mine[1] for one in needs),
     )
-
-
-def _dominates(other: _TrainedMethod, item: _TrainedMethod) -> bool:
-    """Whether another method needs no more iterations and no more time for one, and less of either."""
-    one, mine = ((each.iterations.value, each.prediction.spread.time) for each in (other, item))
-    return one != mine and one[0] <= mine[0] and one[1] <= mine[1]
 
 
 def _answer(found: Sequence[_TrainedMethod], dense: _TrainedMethod) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +14,7 @@ from simulator.errors import InputError, Problem, format_value
 from simulator.loading.documents import Document, KeyPath, read_document
 from simulator.loading.finding import named_file
 from simulator.loading.replacing import replace_key
+from simulator.models.small_cache import LatestResults
 from simulator.scenario.scenario import NOTES, Scenario
 from simulator.studies.sweep.grid import Axis
 
@@ -36,7 +37,7 @@ class Parts:
         self.anchored: dict[str, list[int]] = {}
         for place in sorted(range(len(axes)), key=lambda place: len(axes[place].parts)):
             self.anchored.setdefault(axes[place].parts[0], []).append(place)
-        self.varied: dict[tuple[str, tuple[int, ...]], Any] = {}
+        self.varied: LatestResults[Any] = LatestResults(_REMEMBERED)
         self.applied: set[int] = set()
         self.foreign: dict[int, Problem] = {}
         self.fixed = {key: self._part(key, [], ()) for key in self.base if key not in self.anchored}
@@ -46,12 +47,7 @@ class Parts:
         parts = dict(self.fixed)
         for key, places in self.anchored.items():
             picked = key, tuple([choice[place] for place in places])
-            if picked not in self.varied:
-                made = self._part(key, places, choice)
-                if len(self.varied) >= _REMEMBERED:
-                    self.varied.clear()
-                self.varied[picked] = made
-            parts[key] = self.varied[picked]
+            parts[key] = self.varied.get(picked, partial(self._part, key, places, choice))
         return parts
 
     def _part(self, key: str, places: list[int], choice: tuple[int, ...]) -> Any:

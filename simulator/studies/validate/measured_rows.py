@@ -194,7 +194,13 @@ def measured_files(places: Sequence[str | Path]) -> list[Path]:
     Raises InputError for a file that does not exist.
     """
     files: list[Path] = []
-    for place in places or [_shipped()]:
+    if not places:
+        shipped = find_shipped(f"scenarios/{DEFAULT}", here=True)
+        if shipped is None:
+            what = "scenarios/validation here or in the package"
+            raise InputError(Problem("validate", what, "none", "name a folder"))
+        places = [shipped]
+    for place in places:
         path = Path(place)
         if path.is_dir():
             files += sorted(path.rglob("*.yaml"), key=_natural)
@@ -206,13 +212,6 @@ def measured_files(places: Sequence[str | Path]) -> list[Path]:
         else:
             raise InputError(Problem(str(place), "a scenario file or a folder of them", "nothing there"))
     return sorted(files, key=lambda path: path.suffix == ".csv")
-
-
-def _shipped() -> Path:
-    folder = find_shipped(f"scenarios/{DEFAULT}", here=True)
-    if folder is None:
-        raise InputError(Problem("validate", "scenarios/validation here or in the package", "none", "name a folder"))
-    return folder
 
 
 def _natural(path: Path) -> tuple[str, list[tuple[int, str]]]:

@@ -6,16 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from simulator.errors import InputError, Problem
+from simulator.errors import InputError, Problem, map_unless_refused, unless_refused
 from simulator.prediction.doubts.own_error import MODEL, doubt_parts, model_error
 from simulator.prediction.doubts.spread import Spread, respond_linearly
 from simulator.prediction.measured import WHOLE, is_used_in_fit, measured_values
 from simulator.prediction.run import Prediction, run_batch, with_responses_of
+from simulator.prediction.simulated import try_each
 from simulator.progress import Watch
 from simulator.records import replace
 from simulator.reporting.answers.validated import ValidatedModel, ValidationRow
 from simulator.scenario.changes import with_value
-from simulator.scenario.scenario import DENSITIES, Scenario
+from simulator.scenario.scenario import DENSITIES, Measured, Scenario
 from simulator.scenario.versions import versions
 from simulator.studies.processes.executors import map_watched
 from simulator.studies.validate.collective_table import table_rows
@@ -83,33 +84,25 @@ class _TaskRows(NamedTuple):
 
 
 def _carry_out(tasks: Sequence[ValidationTask]) -> list[_TaskRows]:
-    made: dict[int, _TaskRows] = {}
-    scenarios: dict[int, Scenario] = {}
-    for place, task in enumerate(tasks):
-        try:
-            if task.is_table:
-                made[place] = _TaskRows(collectives=list(table_rows(task.path, task.group)))
-            else:
-                scenarios[place] = scenario_of_task(task)
-        except InputError as error:
-            made[place] = _TaskRows(problems=error.problems)
-    measured = {place: each for place, each in scenarios.items() if measured_values(each)}
+    read = try_each(tasks, lambda task: None if task.is_table else scenario_of_task(task))
+    measured = [each for each in read if isinstance(each, Scenario) and measured_values(each)]
     # Rows are judged by what is predicted without them.
-    unaware = [with_value(each, "measured", None) for each in measured.values()]
-    predictions = dict(zip(measured, run_batch(unaware), strict=True))
-    fine = {place: each for place, each in predictions.items() if isinstance(each, Prediction)}
-    fine = dict(zip(fine, with_responses_of([*fine.values()]), strict=True))
-    for place, scenario in scenarios.items():
-        if isinstance(refused := predictions.get(place), InputError):
-            made[place] = _TaskRows(problems=refused.problems)
-        else:
-            made[place] = _TaskRows(list(_rows(fine[place], scenario, tasks[place].group)) if place in fine else ())
-    return [made[place] for place in range(len(tasks))]
+    unaware = run_batch([with_value(each, "measured", None) for each in measured])
+    predictions = iter(map_unless_refused(with_responses_of, unaware))
+
+    def rows_of(pair: tuple[ValidationTask, Scenario | InputError | None]) -> _TaskRows:
+        task, scenario = pair[0], unless_refused(pair[1])
+        if scenario is None:
+            return _TaskRows(collectives=list(table_rows(task.path, task.group)))
+        if scenario.measured is None or not measured_values(scenario):
+            return _TaskRows()
+        return _TaskRows(list(_rows(unless_refused(next(predictions)), scenario, scenario.measured, task.group)))
+
+    made = try_each(zip(tasks, read, strict=True), rows_of)
+    return [_TaskRows(problems=each.problems) if isinstance(each, InputError) else each for each in made]
 
 
-def _rows(prediction: Prediction, scenario: Scenario, group: str) -> Iterator[Whole]:
-    if scenario.measured is None:
-        return
+def _rows(prediction: Prediction, scenario: Scenario, measured: Measured, group: str) -> Iterator[Whole]:
     stated, judged = _judged(prediction, group)
     for quantity, value in measured_values(scenario).items():
         predicted = predicted_value(quantity, prediction)
@@ -127,7 +120,7 @@ def _rows(prediction: Prediction, scenario: Scenario, group: str) -> Iterator[Wh
             "measured_share": measured_share(judged) if whole else None,
             "signed_error": predicted / value - 1,
             "baseline_signed_error": _trivial_sum(prediction) / value - 1 if whole else None,
-            "used_in_fit": is_used_in_fit(scenario.measured, quantity),
+            "used_in_fit": is_used_in_fit(measured, quantity),
             **_formulas(prediction, quantity, value),
             "digest": prediction.scenario.digest,
             "warnings": prediction.result.warning_texts,
