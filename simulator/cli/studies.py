@@ -321,14 +321,12 @@ def quality(
         sparsim quality mlp-digits --target 'loss 1'
         sparsim quality mlp-digits --target 'loss 1' --scenario quickstart --workers 8 --batch 32 --price 2.5
     """
-    from simulator.studies.quality.observations import parse_target
+    from simulator.studies.quality.observations import parse_target, write_table
     from simulator.studies.quality.quality import describe_quality
     from simulator.studies.quality.study import read_study
 
     study = read_study(trainings, parse_target(target))
     if table is not None:
-        from simulator.studies.quality.observations import write_table
-
         write_table(table, [item for items in study.groups.values() for item in items])
     loaded = None
     if scenario is not None:

@@ -18,10 +18,9 @@ from simulator.errors import InputError, Problem, suggest_nearest
 from simulator.files import write_text
 from simulator.loading.documents import Document
 from simulator.progress import Progress
-from simulator.reporting.answers.trained import TrainingQuality
 from simulator.scenario.reading import load, scenario_of
 from simulator.studies.papers.claims import Claim, Finding, has_settled, value_of
-from simulator.studies.papers.document import PaperDocument, PaperPart, QualityStudy
+from simulator.studies.papers.document import PaperDocument, PaperPart
 from simulator.studies.quality.observations import parse_target
 from simulator.studies.quality.quality import describe_quality
 from simulator.studies.quality.study import read_study
@@ -82,16 +81,6 @@ def training_rows(folder: Path) -> Iterator[Mapping[str, Any]]:
             shares = {"selected": point.selected, "aggregated": point.aggregated, "energy_kept": point.energy_kept}
             done = (point.iteration + 1) / run.spec.iterations
             yield {**about, "iteration": point.iteration, "done": done, "loss": point.loss, "metric": metric, **shares}
-
-
-def time_to_quality(study: QualityStudy, document: Document, trainings: Path) -> TrainingQuality:
-    """What `sparsim quality` says about the trainings in a folder. Raises InputError as it does."""
-    near = Path(document.path).parent
-    given = study.scenario
-    scenario = load(given) if isinstance(given, str) else scenario_of(given, document, near)
-    runs = read_runs(trainings)
-    workers = max(run.spec.workers for run in runs)
-    return describe_quality(read_study(str(trainings), parse_target(study.target)), scenario, workers=workers)
 
 
 TRAINING_MODULES = {"torch": "PyTorch", "sklearn": "scikit-learn"}
@@ -212,7 +201,11 @@ def _carry_out_part(
         return pd.DataFrame(training_rows(folder))
     made: Any
     if part.quality is not None:
-        made = time_to_quality(part.quality, study, folder.parent / part.quality.trainings).to_dict()
+        given, trainings = part.quality.scenario, folder.parent / part.quality.trainings
+        scenario = load(given) if isinstance(given, str) else scenario_of(given, study, Path(study.path).parent)
+        workers = max(run.spec.workers for run in read_runs(trainings))
+        trained = read_study(str(trainings), parse_target(part.quality.target))
+        made = describe_quality(trained, scenario, workers=workers).to_dict()
     elif part.build_up is not None:
         made = build_up(folder_of(part.build_up.trace), part.build_up.methods, part.build_up.workers)
     elif part.distribution is not None:
