@@ -224,12 +224,9 @@ def texts(lines: Iterable[str], style: Style) -> Iterator[Text]:
 def markdown_table(table: Table, rule: str = "---") -> str:
     """The rows of a table below its headings, which `rule` stands under."""
     rows = [[column.label for column in table.columns], *table.text_rows()]
-    head, *lines = (f"| {' | '.join(map(_markdown_cell, row))} |" for row in rows)
+    cells = ([" ".join(text.split()).replace("|", "\\|") for text in row] for row in rows)
+    head, *lines = (f"| {' | '.join(row)} |" for row in cells)
     return "\n".join([head, f"|{f'{rule}|' * len(table.columns)}", *lines])
-
-
-def _markdown_cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
 
 
 def as_markdown(tables: Iterable[Table]) -> str:
