@@ -27,7 +27,6 @@ class Column(Record):
 
 
 _KNOWN = {
-    "iteration_time_s": ("iteration time", "time"),
     "iteration_time_interval_s.p5": ("90 % interval, from", "time"),
     "iteration_time_interval_s.p95": ("90 % interval, to", "time"),
     "throughput_samples_per_s": ("throughput (samples/s)", "number"),
