@@ -196,8 +196,9 @@ def _learn_factors(timed: Sequence[Timed]) -> Rates:
     hardware = {item.device: item.gpu.hardware for item in timed}.values()
     clocks = [item.clock for item in hardware if item.clock]
     cycles = [item.cycles / (share * (item.bandwidth or 1.0)) for item in hardware if item.cycles]
+    launches = [item.launch for item in timed if item.launch > 0]
     plain = Rates(
-        launch=_launch(timed),
+        launch=geometric_mean(launches) if launches else 0.0,
         share=share,
         cycles_per_byte=geometric_mean(cycles) if cycles else 0.0,
         clock=median(clocks) if clocks else 0.0,
@@ -230,12 +231,6 @@ def _learn_factors(timed: Sequence[Timed]) -> Rates:
     everything = [rate.factor for rate in classes.values()]
     classes["all"] = Rate(geometric_mean(everything), sum(map(len, kinds.values())), 1.0)
     return replace(plain, kernels=kernels, classes=classes)
-
-
-def _launch(timed: Sequence[Timed]) -> float:
-    """Seconds of one launch: the geometric mean over the kernels that were timed at few elements on a whole GPU."""
-    positive = [item.launch for item in timed if item.launch > 0]
-    return geometric_mean(positive) if positive else 0.0
 
 
 _HEAD = """\

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -75,16 +74,12 @@ class LinkLaw(Record):
         else:
             gathers = key.primitive == "all_gather"
             payload = nbytes[:, None] / key.workers + np.zeros(key.workers) if gathers else nbytes
-            rounds = collective_rounds(key.primitive, payload, _topology(self.algorithm), self.fabric, key.layout)
+            topology = build(Topology, self.algorithm)
+            rounds = collective_rounds(key.primitive, payload, topology, self.fabric, key.layout)
         factor = self.fabric.protocol_factor(nbytes, key.workers)
         wiring, ready = self.fabric.wire(key.layout), np.zeros(key.layout.places)
         times: Floats = fold(rounds, wiring, ready, factor=factor).max(axis=1)
         return times
-
-
-@lru_cache(maxsize=16)
-def _topology(kind: str) -> Topology:
-    return build(Topology, kind)
 
 
 def all_times(law: LinkLaw | NcclLaw, series: Mapping[Key, Repeats]) -> Floats:

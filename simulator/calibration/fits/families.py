@@ -13,7 +13,7 @@ import numpy.typing as npt
 from scipy.interpolate import PchipInterpolator
 from scipy.sparse import csr_array, eye_array
 
-from simulator.models.curves import Affine, Floats, NLogN, Piecewise
+from simulator.models.curves import Affine, Floats, NLogN, Piecewise, Points
 from simulator.models.groups import group_by
 from simulator.models.linear_algebra import least_squares, solve_symmetric, weigh
 from simulator.records import Record, field
@@ -184,19 +184,17 @@ def _extend_beyond_ends(inside: Callable[[Floats], Floats], sizes: Floats) -> Ca
     return predict
 
 
-def piecewise_points(
-    predict: Callable[[Floats], Floats], sizes: Floats, tolerance: float = 2e-3, least: int = 8
-) -> tuple[tuple[float, float], ...]:
+def piecewise_points(predict: Callable[[Floats], Floats], sizes: Floats, tolerance: float) -> Points:
     """Points of a log-log piecewise curve that stays within `tolerance` of `predict` over the range of `sizes`.
 
     Points are added where the error is largest until it is within the tolerance (Ramer 1972, Douglas and Peucker
-    1973), and at least `least` of them are kept where there are as many sizes.
+    1973), and at least eight of them are kept where there are as many sizes.
     """
     # Configs have whole sizes: there are only eight of them from 1 to 8 bytes.
     grid = np.unique(np.concatenate([sizes, np.geomspace(sizes[0], sizes[-1], 129)[1:-1].round()]))
     x, y = np.log(grid), np.log(predict(grid))
     kept = {0, len(grid) - 1}
-    kept |= {int(np.abs(x - at).argmin()) for at in np.linspace(x[0], x[-1], min(least, len(sizes)))}
+    kept |= {int(np.abs(x - at).argmin()) for at in np.linspace(x[0], x[-1], min(8, len(sizes)))}
     while True:
         places = np.array(sorted(kept))
         off = np.abs(np.interp(x, x[places], y[places]) - y)

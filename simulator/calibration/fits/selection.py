@@ -147,7 +147,10 @@ def fit_surface(measured: Repeats, grid: tuple[int, int]) -> Fitted:
     that knots without measurements follow their neighbours (penalised splines of degree one, Eilers and Marx 1996).
     """
     u, v, target = np.log(measured.sizes), np.log(measured.second), np.log(measured.seconds)
-    across, along = (_place_knots(axis, most) for axis, most in zip((u, v), grid, strict=True))
+    across, along = (
+        np.unique(np.quantile(distinct, np.linspace(0, 1, min(most, len(distinct)))))
+        for distinct, most in zip((np.unique(u), np.unique(v)), grid, strict=True)
+    )
     bends = np.vstack(
         [np.kron(bend_penalty(across), np.eye(len(along))), np.kron(np.eye(len(across)), bend_penalty(along))]
     )
@@ -173,11 +176,6 @@ def checkerboard(measured: Repeats, ways: int) -> Ints:
     ranks = [np.unique(values, return_inverse=True)[1] for values in (measured.sizes, measured.second)]
     made: Ints = (ranks[0] + (1 if ways == 2 else 2) * ranks[1]) % ways
     return made
-
-
-def _place_knots(values: Floats, most: int) -> Floats:
-    distinct = np.unique(values)
-    return np.unique(np.quantile(distinct, np.linspace(0, 1, min(most, len(distinct)))))
 
 
 def _design_matrix(u: Floats, v: Floats, across: Floats, along: Floats) -> Floats:

@@ -40,11 +40,10 @@ class GroupedBars(Figure, kind="grouped_bars"):
     def collect(self, source: Source) -> pd.DataFrame:
         """One row per bar."""
         table = source.table
-        if self.over not in table or self.quantity not in table:
-            absent = self.over if self.over not in table else self.quantity
-            raise self.refusal(
-                source, "columns of the sweep", format_value(absent), f"keys: {', '.join(varied(table))}"
-            )
+        for name in (self.over, self.quantity):
+            if name not in table:
+                known = ", ".join(varied(table))
+                raise self.refusal(source, "columns of the sweep", format_value(name), f"keys: {known}")
         bars = {"group": table[self.over].map(_short_name), "bar": combinations(table, keys_of(self.over))}
         rows = pd.DataFrame({**bars, "value": table[self.quantity], "quantity": self.quantity})
         return self.unique_points(source, rows, ("group", "bar"))

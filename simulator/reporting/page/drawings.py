@@ -91,9 +91,9 @@ def key(name: str) -> Markup:
     return Markup('<rect class="{}" width="100%" height="100%"/>').format(name)
 
 
-def amount_legend(least: str, most: str) -> Markup:
+def amount_legend(most: str) -> Markup:
     """The shades of amounts from none to all."""
-    words = [least, *[""] * (AMOUNTS - 2), most]
+    words = ["little", *[""] * (AMOUNTS - 2), most]
     return legend((key(f"amount-{number}"), word) for number, word in enumerate(words))
 
 
@@ -160,7 +160,7 @@ def link_strips(panel: Panel, boxes: Boxes) -> Markup:
     names = (name.rpartition(", ") for name in panel.y.names)
     drawn = (lane(name, busy, parts) for (name, _, busy), parts in zip(names, lanes, strict=True))
     words = Markup('<p class="of">{}</p>').format(f"{panel.x.label}; {panel.title}:")
-    return draw_lanes(drawn, end, words, amount_legend("little", "all of it"))
+    return draw_lanes(drawn, end, words, amount_legend("all of it"))
 
 
 _CELL = Markup('<rect class="{}" x="{}" y="{}" width="{}" height="1"><title>{}</title></rect>')
@@ -198,7 +198,7 @@ def traffic_grid(panel: Panel, boxes: Boxes) -> Markup | None:
         said=f"{len(names)} senders and receivers, {panel.title}",
         cells=Markup("").join(cells),
         most=panel.title,
-        legend=amount_legend("little", "most"),
+        legend=amount_legend("most"),
     )
 
 

@@ -74,12 +74,10 @@ def escape_text(value: Any) -> str:
     return escape(str(value), quote=False).replace("$", "&#36;")
 
 
-def wrap_text(value: str, width: int = 30, most: int = 3) -> str:
-    """A long name on several lines."""
-    lines = wrap(str(value), width) or [""]
-    return "<br>".join(
-        escape_text(line) for line in [*lines[: most - 1], " ".join(lines[most - 1 :])[: width + 4]] if line
-    )
+def wrap_text(value: str, width: int) -> str:
+    """A long name on at most three lines."""
+    lines = wrap(value, width)
+    return "<br>".join(escape_text(line) for line in [*lines[:2], " ".join(lines[2:])[: width + 4]] if line)
 
 
 def json_numbers(column: Iterable[Any]) -> list[float | None]:

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from simulator.engine.plan.plan import Plan
 from simulator.errors import InputError, Problem
 from simulator.models.curves import Floats
 from simulator.models.sharding import AXIS_OF
@@ -113,10 +112,6 @@ class Timeline(Struct, dict=True):
     exchanges: dict[int, list[tuple[Span, float, Floats]]] = field(default_factory=dict)
     slices: int = 0
 
-    @property
-    def plan(self) -> Plan:
-        return self.prediction.plan
-
     def iteration(self, number: int) -> Iteration:
         """A counted iteration; where all iterations are alike, one represents all."""
         kept = self.prediction.iterations
@@ -171,7 +166,7 @@ class Timeline(Struct, dict=True):
         return track, start
 
     def _details(self, span: Span) -> Mapping[str, Any]:
-        layers, work = self.prediction.scenario.workload.layers, self.plan.work
+        layers, work = self.prediction.scenario.workload.layers, self.prediction.plan.work
         if span.bucket < 0:
             return {"tensor": layers[span.layer].name} if span.layer >= 0 else {}
         bucket, selection = work.buckets[span.bucket], work.selections[span.bucket]
@@ -224,7 +219,7 @@ class Timeline(Struct, dict=True):
     def counters(self) -> Iterator[tuple[str, tuple[str, ...], Points]]:
         """Bytes in flight, density and utilisation of links in the iterations that are drawn: the name of a counter, of
         its series, and the values of these from a time on."""
-        links, wiring = self.traffic.links.tolist(), self.plan.wiring
+        links, wiring = self.traffic.links.tolist(), self.prediction.plan.wiring
         flight: Points = []
         density: Points = []
         used: list[Points] = [[] for _ in links]

@@ -27,7 +27,6 @@ class Column(Record):
 
 
 _KNOWN = {
-    "iteration_time_s": ("iteration time", "time"),
     "iteration_time_interval_s.p5": ("90 % interval, from", "time"),
     "iteration_time_interval_s.p95": ("90 % interval, to", "time"),
     "throughput_samples_per_s": ("throughput (samples/s)", "number"),
@@ -224,12 +223,9 @@ def texts(lines: Iterable[str], style: Style) -> Iterator[Text]:
 def markdown_table(table: Table, rule: str = "---") -> str:
     """The rows of a table below its headings, which `rule` stands under."""
     rows = [[column.label for column in table.columns], *table.text_rows()]
-    head, *lines = (f"| {' | '.join(map(_markdown_cell, row))} |" for row in rows)
+    cells = ([" ".join(text.split()).replace("|", "\\|") for text in row] for row in rows)
+    head, *lines = (f"| {' | '.join(row)} |" for row in cells)
     return "\n".join([head, f"|{f'{rule}|' * len(table.columns)}", *lines])
-
-
-def _markdown_cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
 
 
 def as_markdown(tables: Iterable[Table]) -> str:

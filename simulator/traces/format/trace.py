@@ -207,20 +207,14 @@ class Trace(Record, dict=True):
 
     def floor(self, granularity: str = "model") -> float:
         """The smallest density that the sample resolves, selected from each layer or the whole model; 0 of all."""
-        if granularity not in self._floors:
-            block = next(self.blocks())
-            # The root mean square over the workers of the gradients in the first iteration.
-            size = np.sqrt(np.mean(np.square(block.values, dtype=float), axis=0))
-            self._floors[granularity] = smallest_density(size, block.weight, block.units(granularity))
-        return self._floors[granularity]
+        block = next(self.blocks())
+        # The root mean square over the workers of the gradients in the first iteration.
+        size = np.sqrt(np.mean(np.square(block.values, dtype=float), axis=0))
+        return smallest_density(size, block.weight, block.units(granularity))
 
     def pieces(self) -> int:
         """Equal pieces of the model's flat vector that all hold a coordinate: the largest power of two, or all."""
         return most_pieces(self._bare.coordinate, sum(self.numels))
-
-    @cached_property
-    def _floors(self) -> dict[str, float]:
-        return {}
 
     def union_points(self, granularity: str, error_feedback: bool, density: float) -> dict[int, dict[int, UnionPoint]]:
         """Measured unions by iteration, and in each by the number of workers."""

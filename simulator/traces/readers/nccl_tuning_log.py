@@ -87,12 +87,12 @@ def read_nccl_tuning(path: Path) -> Contents[TuningCell | TuningChoice]:
 
 def _cells(primitive: str, texts: list[str], columns: list[tuple[str, str]]) -> list[TuningCell] | str:
     """The cells of one row, or a text that says what was expected."""
-    matches = [_CELL.fullmatch(text) for text in texts]
-    if len(texts) != len(columns) or not all(matches):
+    matches = [match for text in texts if (match := _CELL.fullmatch(text))]
+    if not len(matches) == len(texts) == len(columns):
         return f"{len(columns)} cells of latency/bandwidth"
     made = []
     for (algorithm, protocol), match in zip(columns, matches, strict=True):
-        latency, bandwidth = (float(match[i]) for i in (1, 2)) if match else (math.nan, math.nan)
+        latency, bandwidth = map(float, match.groups())
         if not (0 <= latency < math.inf and 0 <= bandwidth < math.inf):
             return "latencies and bandwidths of 0 or more"
         made.append(TuningCell(primitive, algorithm, protocol, latency * 1e-6, bandwidth * 1e9))

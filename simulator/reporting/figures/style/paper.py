@@ -70,9 +70,9 @@ def set_axis(axes: Axes, which: Which, given: PanelAxis) -> None:
         axes.locator_params(axis=which, nbins=given.most, integer=given.kind == "count")
 
 
-def thin_ticks(ticks: Sequence[float], most: int = 9) -> Sequence[float]:
-    """At most `most` of the ticks, at equal steps, the last one included."""
-    step = -(-len(ticks) // most) or 1
+def thin_ticks(ticks: Sequence[float]) -> Sequence[float]:
+    """At most nine of the ticks, at equal steps, the last one included."""
+    step = -(-len(ticks) // 9) or 1
     return ticks[::-1][::step][::-1]
 
 
