@@ -9,6 +9,7 @@ from pydantic import Field
 from simulator.architectures.blocks import BlockNames
 from simulator.architectures.building import MOST, Builder
 from simulator.architectures.transformer import PositionedTransformer
+from simulator.models.operators import WHOLE
 
 _SELF = "attention.self."
 _NAMES = BlockNames(
@@ -42,23 +43,25 @@ class Bert(PositionedTransformer, kind="bert"):
 
     def build(self, builder: Builder) -> None:
         """Embeddings, blocks, pooler, heads, loss."""
-        sequence, head = self.sequence or self.positions, self.head in ("pretraining", "masked")
+        head = self.head in ("pretraining", "masked")
         wide = self.embedding_width or self.hidden
-        tokens = builder.samples * sequence
+        tokens, vocabulary = self.tokens_on_gpu(builder), builder.part_of_table(self.vocabulary)
+        apart, every_row = tokens / builder.apart, head or builder.split != WHOLE
         embeddings = "bert.embeddings."
-        builder.embedding(f"{embeddings}word_embeddings.weight", self.vocabulary, wide, tokens, dense=head)
-        builder.embedding(f"{embeddings}position_embeddings.weight", self.positions, wide, sequence, dense=True)
-        builder.residual(tokens * wide)
+        builder.embedding(f"{embeddings}word_embeddings.weight", vocabulary, wide, tokens, dense=every_row)
+        builder.leave(tokens * wide)
+        builder.embedding(f"{embeddings}position_embeddings.weight", self.positions, wide, self.length, dense=True)
+        builder.residual(apart * wide)
         if self.token_types:
             types = f"{embeddings}token_type_embeddings.weight"
-            builder.embedding(types, self.token_types, wide, tokens, dense=True)
-            builder.residual(tokens * wide)
-        builder.norm(f"{embeddings}LayerNorm", tokens, wide)
+            builder.embedding(types, self.token_types, wide, apart, dense=True)
+            builder.residual(apart * wide)
+        builder.norm(f"{embeddings}LayerNorm", apart, wide)
         if self.dropout:
-            builder.dropout(tokens * wide)
+            builder.dropout(apart * wide)
         if wide != self.hidden:
-            builder.linear("bert.embeddings_project", tokens, wide, self.hidden)
-        block = self.block(sequence, _NAMES, causal=False, before=False)
+            builder.linear("bert.embeddings_project", apart, wide, self.hidden)
+        block = self.block(self.length, _NAMES, causal=False, before=False)
         for layer in range(self.layers):
             own = len(builder.tensors)
             block.add(builder, f"bert.encoder.layer.{layer}.", tokens)
@@ -69,17 +72,18 @@ class Bert(PositionedTransformer, kind="bert"):
             builder.activation("tanh", builder.samples * self.hidden)
         if head:
             transform = "cls.predictions.transform."
-            builder.tensor("cls.predictions.bias", self.vocabulary)
-            builder.linear(f"{transform}dense", tokens, self.hidden, wide)
-            builder.activation("gelu", tokens * wide)
-            builder.norm(f"{transform}LayerNorm", tokens, wide)
-            builder.tied_linear(tokens, wide, self.vocabulary)
-            builder.loss(tokens, self.vocabulary)
+            builder.tensor("cls.predictions.bias", vocabulary)
+            builder.linear(f"{transform}dense", apart, self.hidden, wide)
+            builder.activation("gelu", apart * wide)
+            builder.norm(f"{transform}LayerNorm", apart, wide)
+            builder.enter(tokens * wide)
+            builder.tied_linear(tokens, wide, vocabulary)
+            builder.loss(tokens, vocabulary)
         if self.head == "replaced":
-            builder.linear("discriminator_predictions.dense", tokens, self.hidden, self.hidden)
-            builder.activation("gelu", tokens * self.hidden)
-            builder.linear("discriminator_predictions.dense_prediction", tokens, self.hidden, 1)
-            builder.loss(tokens, 1)
+            builder.linear("discriminator_predictions.dense", apart, self.hidden, self.hidden)
+            builder.activation("gelu", apart * self.hidden)
+            builder.linear("discriminator_predictions.dense_prediction", apart, self.hidden, 1)
+            builder.loss(apart, 1)
         if self.head == "pretraining":
             builder.linear("cls.seq_relationship", builder.samples, self.hidden, 2)
             builder.loss(builder.samples, 2)

@@ -149,6 +149,10 @@ class Builder(Struct):
             raise expected(f"a `tensor` that divides {count:,} {what}", str(self.split.tensor))
         return count // self.split.tensor
 
+    def part_of_table(self, entries: int) -> int:
+        """Rows of a table of tokens that a GPU of the tensor axis has, the last of which may be padding."""
+        return -(-entries // self.split.tensor)
+
     @property
     def apart(self) -> int:
         """GPUs over which the tokens between divided layers are distributed."""

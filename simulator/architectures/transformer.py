@@ -44,6 +44,17 @@ class AnyTransformer(Architecture):
             hint = f"each head has hidden / heads of {self.hidden} columns"
             raise expected(f"a number of heads that divides {self.hidden}", str(self.heads), hint)
 
+    @property
+    def length(self) -> int:
+        """Tokens of a sample."""
+        raise NotImplementedError
+
+    def tokens_on_gpu(self, builder: Builder) -> float:
+        """Tokens of all samples that a GPU has. Raises an expected-error where a `context` does not divide a sample."""
+        if self.length % builder.split.context:
+            raise expected(f"a `context` that divides {self.length:,} tokens", str(builder.split.context))
+        return builder.samples * self.length / builder.split.context
+
     def block(self, sequence: int, names: BlockNames, *, causal: bool = True, before: bool = True) -> TransformerBlock:
         """One of the blocks: as many heads of keys and values, no positions of its own, and biases everywhere."""
         each = self.hidden // self.heads
@@ -75,6 +86,13 @@ class PositionedTransformer(AnyTransformer):
     positions: int = Field(default=512, ge=1, le=10 * MOST)
     sequence: int | None = Field(default=None, ge=1, le=10 * MOST)
     dropout: bool = True
+
+    divides: ClassVar[bool] = True
+
+    @property
+    def length(self) -> int:
+        """Tokens of a sample."""
+        return self.sequence or self.positions
 
     def refuse_unfit(self) -> None:
         super().refuse_unfit()
@@ -187,16 +205,19 @@ class Transformer(AnyTransformer, kind="transformer"):
             raise expected(f"{self.heads} kv_heads, as heads of queries, with a kv_rank", str(self.kv_heads))
 
     @property
+    def length(self) -> int:
+        """Tokens of a sample."""
+        return self.sequence
+
+    @property
     def _width(self) -> int:
         return self.head_width or self.hidden // self.heads
 
     def build(self, builder: Builder) -> None:
         """Embedding, blocks, last norm, decoder, loss."""
         builder.lora = self.lora
-        if self.sequence % builder.split.context:
-            raise expected(f"a `context` that divides {self.sequence:,} tokens", str(builder.split.context))
-        tokens = builder.samples * self.sequence / builder.split.context
-        vocabulary, apart = -(-self.vocabulary // builder.split.tensor), tokens / builder.apart
+        tokens, vocabulary = self.tokens_on_gpu(builder), builder.part_of_table(self.vocabulary)
+        apart = tokens / builder.apart
         every_row = self.tied or builder.split != WHOLE
         builder.embedding("model.embed_tokens.weight", vocabulary, self.hidden, tokens, dense=every_row)
         builder.leave(tokens * self.hidden)
@@ -272,15 +293,17 @@ class Gpt2(PositionedTransformer, kind="gpt2"):
 
     def build(self, builder: Builder) -> None:
         """Embeddings, blocks, last norm, decoder, loss."""
-        sequence = self.sequence or self.positions
-        tokens = builder.samples * sequence
-        builder.embedding("transformer.wte.weight", self.vocabulary, self.hidden, tokens, dense=True)
-        builder.embedding("transformer.wpe.weight", self.positions, self.hidden, sequence, dense=True)
-        builder.residual(tokens * self.hidden)
+        tokens, vocabulary = self.tokens_on_gpu(builder), builder.part_of_table(self.vocabulary)
+        apart = tokens / builder.apart
+        builder.embedding("transformer.wte.weight", vocabulary, self.hidden, tokens, dense=True)
+        builder.leave(tokens * self.hidden)
+        builder.embedding("transformer.wpe.weight", self.positions, self.hidden, self.length, dense=True)
+        builder.residual(apart * self.hidden)
         if self.dropout:
-            builder.dropout(tokens * self.hidden)
-        block = self.block(sequence, _GPT2)
+            builder.dropout(apart * self.hidden)
+        block = self.block(self.length, _GPT2)
         for layer in range(self.layers):
             block.add(builder, f"transformer.h.{layer}.", tokens)
-        builder.norm("transformer.ln_f", tokens, self.hidden)
-        builder.decoder(tokens, self.hidden, self.vocabulary, tied=True)
+        builder.norm("transformer.ln_f", apart, self.hidden)
+        builder.enter(tokens * self.hidden)
+        builder.decoder(tokens, self.hidden, vocabulary, tied=True)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simulator.component import expected
 from simulator.engine.clock.run_points import run_inside
-from simulator.engine.plan.divided_model import divide_model
 from simulator.engine.plan.network_setup import Conditions
 from simulator.engine.plan.plan import Plan, plan_jobs
 from simulator.engine.plan.setup import OtherGpu, Setup, seat_jobs
@@ -79,7 +78,7 @@ def job_setups(scenario: Scenario) -> list[Setup]:
     differ = [name for name, value in same.items() if value]
     if differ and getattr(scenario.scheduler, "inside", None):
         raise expected("sites that are alike in all steps, for a schedule with `inside`", differ[0])
-    mine = shard_job(divide_model(setup, scenario.parallelism))
+    mine = shard_job(setup, scenario.parallelism)
     return [mine, *(_other_job_setup(job, setup) for job in scenario.other_jobs)]
 
 

@@ -11,8 +11,7 @@ import numpy as np
 from simulator.architectures.describing import divide_layers
 from simulator.component import expected
 from simulator.engine.plan.prices import price_steps
-from simulator.engine.plan.setup import DividedModel, JointWork, Setup, group_network
-from simulator.engine.plan.sharding import refuse_unlike
+from simulator.engine.plan.setup import DividedModel, JointWork, Setup, group_network, refuse_unlike
 from simulator.engine.plan.work.passes import compute_of
 from simulator.engine.plan.work.shared_work import AxisPart, AxisPrices, Calls
 from simulator.fabrics.wide_area import WideArea
@@ -204,7 +203,7 @@ def _as_step(kind: str, nbytes: float, count: int) -> Communication:
 def _boundary_elements(setup: Setup, inner: int) -> float:
     """Elements of a micro-batch that a GPU sends to the next stage, which its peers there share out among them."""
     architecture = setup.workload.origin.architecture
-    return float(setup.workload.pass_size * architecture.sequence * architecture.hidden / inner)
+    return float(setup.workload.pass_size * architecture.length * architecture.hidden / inner)
 
 
 def _chunks_of(setup: Setup, parallelism: Parallelism) -> Ints:
@@ -243,9 +242,9 @@ def _refuse_unfit(setup: Setup, parallelism: Parallelism) -> None:
         hint = "an interleaved schedule takes micro-batches in groups of as many as there are stages"
         raise expected(f"a multiple of {pipeline.stages} `micro_batches`", str(batches), hint)
     if setup.scheduler.gated or setup.scheduler.period is not None:
-        hint = "take `wfbp`, `bucketed`, `megatron`, `zero` or `fsdp`"
+        hint = "take `wfbp`, `bucketed`, `megatron`, `zero` or `fsdp`, also `inside` local steps"
         raise expected("a scheduler whose iterations follow each other, for `parallelism`", setup.scheduler.kind, hint)
-    if isinstance(setup.fabric, WideArea):
+    if isinstance(setup.fabric, WideArea) and setup.nodes > max(site.nodes for site in setup.fabric.sites):
         hint = "which sites the GPUs of a copy are in is not known"
         raise expected("a network within one site, for `parallelism`", setup.fabric.kind, hint)
     refuse_unlike(setup, "`parallelism`")

@@ -232,8 +232,8 @@ class Plan(Record, dict=True):
     @property
     def single_gpu_time(self) -> float:
         """Seconds of the same iteration on one GPU with this runtime, without exchange or selection."""
-        work = self.work
-        return work.input_alone + work.compute_alone + work.emptying + work.update_alone
+        work = self.of_step.work
+        return self.work.input_alone + work.compute_alone + work.emptying + work.update_alone
 
     def traffic_between(self) -> csr_array:
         """Bytes (P, P), sparse, that each place (row) sends to each other (column) in one iteration."""

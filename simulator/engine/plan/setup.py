@@ -303,3 +303,13 @@ def _place_jobs(layout: Layout, others: Sequence[Setup]) -> tuple[list[Ints], Pl
         node, rank = np.concatenate([node, standing]), np.concatenate([rank, other.rank + taken[standing]])
         last = max(last, int(standing.max()) + 1)
     return seats, Placement(node, rank, np.concatenate(servers))
+
+
+def refuse_unlike(setup: Setup, what: str) -> None:
+    """Raise an expected-error where the groups of GPUs of `what` would differ, or meet others on the links."""
+    if setup.live or setup.conditions.background:
+        got = "links that change, carry others or have token buckets"
+        got = f"topology {setup.topology.kind}" if setup.topology.concurrent else got
+        raise expected(f"collectives that have the links to themselves, for {what}", got)
+    if setup.others:
+        raise expected(f"GPUs of one kind, for {what}", f"{1 + len(setup.others)} kinds")

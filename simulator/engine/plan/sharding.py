@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from simulator.component import expected
-from simulator.engine.plan.setup import ExpertShards, Setup, Sharding, group_network, networks_of
+from simulator.engine.plan.divided_model import divide_model
+from simulator.engine.plan.setup import ExpertShards, Setup, Sharding, group_network, networks_of, refuse_unlike
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.fabrics.wide_area import WideArea
 from simulator.models.layers import Workload
+from simulator.models.pipeline import Parallelism
 from simulator.models.precision import Precision
 from simulator.models.sharding import SPARSE
 from simulator.models.small_cache import LatestResults
@@ -20,8 +22,10 @@ from simulator.sparsifiers.dense import Dense
 _parts: LatestResults[Workload] = LatestResults(64)
 
 
-def shard_job(setup: Setup) -> Setup:
+def shard_job(setup: Setup, parallelism: Parallelism) -> Setup:
     """The job of one GPU's part of the model: its peers are those with the same part, one in each group or site.
+
+    GPUs that compute together divide the model first, those of local steps between sites inside each of these.
 
     A part of a tensor has ceil(elements / size) elements. Gradients arrive at it in the format in which they travel.
     The peers of all parts exchange at the same time, so that those of a node share its NICs. Raises an expected-error
@@ -29,7 +33,8 @@ def shard_job(setup: Setup) -> Setup:
     """
     scheduler = setup.scheduler
     if isinstance(scheduler, LocalSteps) and (scheduler.inside or scheduler.site):
-        return _job_between_sites(setup, scheduler)
+        return _job_between_sites(setup, scheduler, parallelism)
+    setup = divide_model(setup, parallelism)
     if not isinstance(scheduler, Sharded):
         return setup
     size = scheduler.shard or setup.workers
@@ -67,7 +72,7 @@ def shard_job(setup: Setup) -> Setup:
     )
 
 
-def _job_between_sites(setup: Setup, scheduler: LocalSteps) -> Setup:
+def _job_between_sites(setup: Setup, scheduler: LocalSteps, parallelism: Parallelism) -> Setup:
     """The job of one GPU's share of the model in each site, beside that inside a site; of one site only the latter."""
     fabric, each, inside = setup.fabric, setup.gpus_per_node, scheduler.inside
     if inside is None or isinstance(inside, LocalSteps):
@@ -78,10 +83,12 @@ def _job_between_sites(setup: Setup, scheduler: LocalSteps) -> Setup:
         raise expected("network single_switch or wide_area, for a schedule with `inside`", fabric.kind, hint)
     nodes = scheduler.site or (max(site.nodes for site in fabric.sites) if isinstance(fabric, WideArea) else 1)
     _refuse_unfit(setup, size := nodes * each)
-    inner = shard_job(replace(setup, nodes=nodes, scheduler=inside, sparsifier=Dense()))
+    site = replace(setup, nodes=nodes, scheduler=inside, sparsifier=Dense())
+    inner = shard_job(site, parallelism)
     if nodes == setup.nodes:
         return inner
-    part = _part_of(setup.workload, (size,) * len(setup.workload.layers), setup.workload.precision)
+    own = divide_model(site, parallelism)
+    part = _part_of(own.workload, (own.workers,) * len(own.workload.layers), setup.workload.precision)
     runtime = setup.runtime.model_copy(update={"fills_buckets": False})
     sites = replace(setup, workload=part, runtime=runtime, nodes=setup.nodes // nodes, gpus_per_node=1, groups=size)
     return replace(sites, fabric=fabric.shared_by(size, each), inside=inner)
@@ -116,13 +123,3 @@ def _refuse_unfit(setup: Setup, size: int) -> None:
         hint = "a group and the replicas have a communicator each"
         raise expected("a sharded model, or sites, with `streams: 1`", str(setup.scheduler.streams), hint)
     refuse_unlike(setup, "a sharded model or sites")
-
-
-def refuse_unlike(setup: Setup, what: str) -> None:
-    """Raise an expected-error where the groups of GPUs of `what` would differ, or meet others on the links."""
-    if setup.live or setup.conditions.background:
-        got = "links that change, carry others or have token buckets"
-        got = f"topology {setup.topology.kind}" if setup.topology.concurrent else got
-        raise expected(f"collectives that have the links to themselves, for {what}", got)
-    if setup.others:
-        raise expected(f"GPUs of one kind, for {what}", f"{1 + len(setup.others)} kinds")

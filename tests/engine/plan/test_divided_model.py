@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from long_examples import few_first
 
+from simulator.architectures.bert import Bert
 from simulator.architectures.describing import description_of
+from simulator.architectures.transformer import Gpt2, Transformer
 from simulator.engine.clock.graphs import graph_of
 from simulator.engine.clock.numbers import ALIKE
 from simulator.engine.clock.run_points import run_point
@@ -16,7 +18,8 @@ from simulator.engine.plan.setup import JointWork
 from simulator.errors import InputError
 from simulator.hardware.operator_times import OperatorClock
 from simulator.models.exchange import ReduceScatter
-from simulator.models.operators import Split
+from simulator.models.operators import COLLECTIVES, Split
+from simulator.models.precision import Precision
 from simulator.models.sharding import GATHER_EXPERTS, REDUCE_EXPERTS
 from simulator.prediction.measured import measured_values
 from simulator.prediction.memory import memory_of
@@ -32,9 +35,9 @@ BLOCK = 4 * HIDDEN**2 + 2 * HIDDEN * MLP
 """Parameters of the matrices of a block."""
 
 
-GPT2 = {"model": "gpt2", "layers": 12, "hidden": 768, "heads": 12} | dict.fromkeys(("vocabulary", "sequence"), 1024)
+BF16 = Precision(gradients="bf16")
 EXPERTS = {"gated": True, "experts": 16, "experts_per_token": 2, "expert_mlp": 1024}
-SITES = {"kind": "wide_area", "bandwidth": "10 GB/s", "sites": [{"name": "a", "nodes": 8}]}
+SITES = {"kind": "wide_area", "bandwidth": "10 GB/s", "sites": [{"name": name, "nodes": 4} for name in "ab"]}
 SITES |= {"between": {"rate": "1 GB/s"}}
 
 
@@ -126,6 +129,48 @@ def test_divided_tokens_send_keys_and_values():
     """Both of every layer once in the forward pass, and again with their gradients: 3 x 2 m h (c - 1) / c values."""
     whole = 2 * SEQUENCE * HIDDEN * 2 * 3 / 4
     assert on_axis(divided({"context": 4}, nodes=1)) == pytest.approx(8 * LAYERS * 3 * whole, rel=1e-9)
+
+
+SPLITS = [Split(tensor=4), Split(tensor=4, sequence=True), Split(tensor=2, context=4), Split(context=8)]
+
+
+@pytest.mark.parametrize("split", SPLITS, ids=repr)
+def test_gpt2_is_divided_as_a_decoder_of_the_same_sizes(split):
+    """Its projections of queries, keys and values are one product instead of three; bytes and elements are the same."""
+    sizes = {"layers": 3, "hidden": 768, "heads": 12, "vocabulary": 50257, "positions": 1024, "dropout": False}
+    same = {"sequence": 1024, "tied": True, "norm": "layer", "biases": "all"}
+    one, other = (
+        description_of(kind.model_validate(sizes | more), 2, BF16, split)
+        for kind, more in ((Gpt2, {}), (Transformer, same))
+    )
+    assert sum(tensor.numel for tensor in one.tensors) == sum(tensor.numel for tensor in other.tensors)
+    assert one.kept_bytes == other.kept_bytes
+    for way in ("forward", "backward"):
+        mine, theirs = (
+            sorted((item.name, item.kind, item.nbytes) for item in getattr(each, way) if item.kind in COLLECTIVES)
+            for each in (one, other)
+        )
+        assert mine == theirs
+        assert mine
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["whole tokens", "tokens apart"])
+def test_bert_sends_four_all_reduces_a_block_and_one_at_each_end(apart):
+    """Shoeybi et al. 2019 (1909.08053), figure 4 and section 3: two each way in a block; the embedding adds up what
+    its parts look up, and the decoder the gradients of its input. With tokens apart each is a reduce-scatter and a
+    gather (Korthikanti et al. 2022, 2205.05198), and on the way back input is gathered again for the weights."""
+    bert = Bert(layers=2, hidden=64, heads=4, vocabulary=1001, positions=128, head="masked", dropout=False)
+    made = description_of(bert, 3, BF16, Split(tensor=4, sequence=apart))
+    whole = 3 * 128 * 64 * 2
+    for way, again in (("forward", 0), ("backward", 2 * 2 + 1)):
+        sent = [item for item in getattr(made, way) if item.kind in COLLECTIVES]
+        assert {(item.name, item.nbytes) for item in sent} == {("tensor", whole)}
+        assert len(sent) == (2 * (2 * 2 + 1) + again if apart else 2 * 2 + 1)
+    # Blocks (3 + 1 + 8 squares of 64) and their biases but those behind sums are divided, norms and positions are not.
+    block = 12 * 64**2 // 4 + (3 + 4) * 64 // 4 + 2 * 64 + 4 * 64
+    table = -(-1001 // 4)
+    ends = table * 64 + 128 * 64 + 2 * 64 + 2 * 64 + table + 64**2 + 64 + 2 * 64
+    assert sum(tensor.numel for tensor in made.tensors) == 2 * block + ends
 
 
 def test_a_gpu_has_its_part_of_the_parameters():
@@ -226,6 +271,36 @@ def test_copies_exchange_their_parts():
     assert plan.setup.sharding.network.wiring.layout.gpus_per_node == 2
 
 
+@pytest.mark.parametrize("sites", [{}, SITES], ids=["machines", "sites"])
+@pytest.mark.parametrize("inside", ["megatron", "wfbp", {"kind": "zero", "stage": 1}, {"kind": "fsdp", "shard": 2}])
+@pytest.mark.parametrize("mesh", [{}, {"tensor": 4}, {"tensor": 2, "pipeline": {"stages": 2}}, {"context": 2}], ids=str)
+def test_local_steps_between_sites_go_over_any_mesh_inside_them(mesh, inside, sites):
+    """With ever more steps between exchanges a site goes its own way, with the same waits of its stages and axes."""
+    one, all_of_them = ({"network": sites | {"sites": SITES["sites"][:n]}} if sites else {} for n in (1, 2))
+    own, before = predicted(mesh, nodes=4, scheduler=inside, cluster=one).result, math.inf
+    for steps in (10, 10**6):
+        outer = {"kind": "diloco", "inner_steps": steps, "inside": inside, "site": 4}
+        made = predicted(mesh, scheduler=outer, cluster=all_of_them).result
+        assert own.iteration_time < made.iteration_time < before
+        assert sum(made.breakdown.values()) == pytest.approx(made.iteration_time, rel=1e-9)
+        before = made.iteration_time
+    assert before == pytest.approx(own.iteration_time, rel=1e-4)
+    assert made.throughput == pytest.approx(2 * own.throughput, rel=1e-4)
+    assert made.scaling_efficiency == pytest.approx(own.scaling_efficiency, rel=1e-4)
+    for term in ("forward", "backward", "idle", "communication_exposed"):
+        assert made.breakdown[term] == pytest.approx(own.breakdown[term], rel=1e-3, abs=1e-9)
+
+
+@pytest.mark.parametrize("tensor", [1, 2, 8])
+def test_sites_exchange_the_part_of_each_gpu(tensor):
+    """A GPU of a site has one of so many copies' shares of its part: in bf16, once to the other of two sites."""
+    outer = {"kind": "diloco", "inner_steps": 4, "inside": "megatron", "site": 4}
+    made = predicted({"tensor": tensor}, scheduler=outer).result
+    norms = (2 * LAYERS + 1) * HIDDEN
+    part = (LAYERS * BLOCK + 2 * VOCABULARY * HIDDEN) / tensor + norms
+    assert 4 * made.axes.site.sent == pytest.approx(2 * part / (32 / tensor), rel=1e-6)
+
+
 def test_the_bubble_is_a_row_of_idle_time():
     """A stage with the embedding and one with the decoder beside two of blocks alone: 8 micro-batches, 4 stages."""
     made = predicted({"pipeline": {"stages": 4}}, nodes=1, gpus_per_node=4)
@@ -319,7 +394,7 @@ def test_many_gpus_take_no_longer_to_predict_than_few():
         ({"tensor": 8}, {"workload": {"kv_heads": 1, "heads": 12, "hidden": 1536}}, "divides 12 heads"),
         ({"tensor": 2}, {"workload": {"kv_heads": 5, "heads": 20, "hidden": 1280}}, "divides 5 heads of keys"),
         ({"context": 8}, {"workload": {"sequence": 500}}, "divides 500 tokens"),
-        ({"pipeline": {"stages": 2}}, {"workload": GPT2}, "a described `model: transformer`"),
+        ({"pipeline": {"stages": 2}}, {"workload": {"model": "encoder_decoder"}}, "a described `model: transformer`"),
         ({"tensor": 2}, {"cluster": {"network": SITES}}, "a network within one site"),
         ({"expert": 8}, {}, "a model with `experts`"),
         ({"expert": 32}, {"workload": EXPERTS}, "an `expert` that divides 16 experts, got 32"),
