@@ -100,11 +100,15 @@ def recommendation(ranking: Ranking) -> Recommendation:
 def recommend_at_hand(ranking: Ranking, of_all: Recommendation) -> Recommendation:
     """What to use of what is offered, and nothing that is predicted to be slower than the scenario.
 
-    Where the scenario is faster, what its own code can do counts, too; where it still is, it is kept. `of_all`: what to
-    use of everything, where nothing is offered.
+    Where the scenario is faster, what its own code can do counts, too; where it still is, it is kept. It is also where
+    its method cannot be told apart from the one in question, and is expected to be slower by 1 % at the most: that is
+    not worth another method. `of_all`: what to use of everything, where nothing is offered.
     """
     yours = ranking.yours
     advice = recommendation(ranking.offered) if ranking.offered.known else of_all
+    own = next((item for item in advice.alike if item.ranked is yours), None)
+    if own and advice.rival and advice.compresses and advice.rival.ratio.value <= own.ratio.value * (1 + SAME):
+        return replace(advice, chosen=own.ranked, rival=own, without=advice)
     if yours is None or not _is_slower(advice, yours, ranking.key):
         return advice
     advice = recommendation(ranking.at_hand if ranking.offered.known else ranking)

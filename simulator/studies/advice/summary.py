@@ -73,6 +73,7 @@ def describe(ranking: Ranking, advice: Recommendation, of_all: Recommended | Non
         more = [count_of(len(others) - _NAMED, "other method")] if len(others) > _NAMED else []
         text = f"{rival.ranked.row.method} cannot be told apart from {join_words([*others[:_NAMED], *more])}"
         why = "it is expected to be faster" if advice.alike[0] is rival else "its risk is smaller"
+        why = why if advice.without is None else "it is yours"
         details.append(f"{text}; {why}." if advice.verdict == "yes" else f"{text}.")
     known = {item.name: item for item in (advice.chosen, rival and rival.ranked, advice.dense) if item}
     times = ", ".join(f"{describe_times(item)} with {name}" for name, item in known.items())
@@ -151,7 +152,8 @@ def _do(ranking: Ranking, advice: Recommendation) -> str:
     offered = place.status == "offered"
     has = f" ({place.where})"
     if chosen is ranking.yours:
-        return f"Keep yours, {chosen.name}{has}: nothing at hand is expected to be faster.{_rests(advice)}"
+        much = f" by more than {100 * SAME:.0f} %" if advice.compresses and advice.alike else ""
+        return f"Keep yours, {chosen.name}{has}: nothing at hand is expected to be faster{much}.{_rests(advice)}"
     if row.method != DENSE:
         # Dense gradients that are rounded are not compressed.
         text = f"{'Use' if advice.rival is None or row.sparsifier == DENSE else 'Compress with'} {chosen.name}{has}."

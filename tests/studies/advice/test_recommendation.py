@@ -17,7 +17,7 @@ from simulator.scenario.reading import load
 from simulator.studies.advice.advice import advise
 from simulator.studies.advice.candidates import Candidate, Grid, dense_candidate
 from simulator.studies.advice.ranking import Ranking, find_unmeasured, ranking
-from simulator.studies.advice.recommendation import recommendation
+from simulator.studies.advice.recommendation import recommend_at_hand, recommendation
 from simulator.studies.advice.search import Combination, search
 from simulator.studies.advice.summary import describe, describe_opponent, describe_unmeasured
 from simulator.studies.compare.opponent import best_dense
@@ -149,6 +149,18 @@ def test_of_methods_that_cannot_be_told_apart_the_one_with_the_smaller_risk_is_t
     assert "qsgd cannot be told apart from topk; its risk is smaller." in made.details
     slow = ranked("qsgd", 0.95, response("qsgd", 0.01))
     assert recommend(bold, slow).recommended == {"sparsifier": "topk"}  # surely slower than topk
+
+
+@pytest.mark.parametrize(("time", "kept"), [(0.603, True), (0.61, False)])
+def test_a_method_in_use_is_kept_where_another_gains_less_than_a_hundredth(time, kept):
+    mine, fast = ranked("qsgd", time, response("qsgd", 0.05)), ranked("topk", 0.6, response("topk", 0.05))
+    mine.row = replace(mine.row, overrides={})
+    ranks = Ranking((fast, mine, ranked("dense", 1.0)), "iteration_time")
+    made = describe(ranks, recommend_at_hand(ranks, recommendation(ranks)))
+    said = "Keep yours, qsgd (wfbp, ring) (Here): nothing at hand is expected to be faster by more than 1 %."
+    assert made.answer.startswith(said if kept else "Compress with topk (wfbp, ring) (Here).")
+    assert made.recommended == ({} if kept else {"sparsifier": "topk"})
+    assert ("qsgd cannot be told apart from topk; it is yours." in made.details) == kept
 
 
 def test_errors_that_methods_share_tell_them_apart():
