@@ -45,7 +45,7 @@ class Bert(PositionedTransformer, kind="bert"):
         """Embeddings, blocks, pooler, heads, loss."""
         head = self.head in ("pretraining", "masked")
         wide = self.embedding_width or self.hidden
-        tokens, vocabulary = self.tokens_on_gpu(builder), builder.part_of_table(self.vocabulary)
+        tokens, vocabulary = builder.tokens(self.length), builder.part_of_table(self.vocabulary)
         apart, every_row = tokens / builder.apart, head or builder.split != WHOLE
         embeddings = "bert.embeddings."
         builder.embedding(f"{embeddings}word_embeddings.weight", vocabulary, wide, tokens, dense=every_row)

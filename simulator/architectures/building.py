@@ -149,6 +149,13 @@ class Builder(Struct):
             raise expected(f"a `tensor` that divides {count:,} {what}", str(self.split.tensor))
         return count // self.split.tensor
 
+    def tokens(self, length: int) -> float:
+        """Tokens of all samples, of so many each, that a GPU has. Raises an expected-error where a `context` does not
+        divide a sample."""
+        if length % self.split.context:
+            raise expected(f"a `context` that divides {length:,} tokens", str(self.split.context))
+        return self.samples * length / self.split.context
+
     def part_of_table(self, entries: int) -> int:
         """Rows of a table of tokens that a GPU of the tensor axis has, the last of which may be padding."""
         return -(-entries // self.split.tensor)

@@ -161,8 +161,10 @@ def divide_layers(
     origin: Origin | None = workload.origin
     if origin is None or not origin.architecture.divides:
         got = "one whose layers are stated" if origin is None else f"model: {origin.architecture.kind}"
-        what = "a described `model: transformer`, `gpt2` or `bert`, whose layers can be divided, for `parallelism`"
-        raise expected(what, got)
+        known = ", ".join(
+            kind for kind, each in discover(Architecture).items() if issubclass(each, Architecture) and each.divides
+        )
+        raise expected(f"a described model whose layers can be divided, for `parallelism`: {known}", got)
     part = price(_without_times(workload, origin._replace(split=split)), gpu, element_wise)
     return part, description_of(origin.architecture, workload.pass_size, workload.precision, split)
 

@@ -44,17 +44,6 @@ class AnyTransformer(Architecture):
             hint = f"each head has hidden / heads of {self.hidden} columns"
             raise expected(f"a number of heads that divides {self.hidden}", str(self.heads), hint)
 
-    @property
-    def length(self) -> int:
-        """Tokens of a sample."""
-        raise NotImplementedError
-
-    def tokens_on_gpu(self, builder: Builder) -> float:
-        """Tokens of all samples that a GPU has. Raises an expected-error where a `context` does not divide a sample."""
-        if self.length % builder.split.context:
-            raise expected(f"a `context` that divides {self.length:,} tokens", str(builder.split.context))
-        return builder.samples * self.length / builder.split.context
-
     def block(self, sequence: int, names: BlockNames, *, causal: bool = True, before: bool = True) -> TransformerBlock:
         """One of the blocks: as many heads of keys and values, no positions of its own, and biases everywhere."""
         each = self.hidden // self.heads
@@ -216,7 +205,7 @@ class Transformer(AnyTransformer, kind="transformer"):
     def build(self, builder: Builder) -> None:
         """Embedding, blocks, last norm, decoder, loss."""
         builder.lora = self.lora
-        tokens, vocabulary = self.tokens_on_gpu(builder), builder.part_of_table(self.vocabulary)
+        tokens, vocabulary = builder.tokens(self.length), builder.part_of_table(self.vocabulary)
         apart = tokens / builder.apart
         every_row = self.tied or builder.split != WHOLE
         builder.embedding("model.embed_tokens.weight", vocabulary, self.hidden, tokens, dense=every_row)
@@ -293,7 +282,7 @@ class Gpt2(PositionedTransformer, kind="gpt2"):
 
     def build(self, builder: Builder) -> None:
         """Embeddings, blocks, last norm, decoder, loss."""
-        tokens, vocabulary = self.tokens_on_gpu(builder), builder.part_of_table(self.vocabulary)
+        tokens, vocabulary = builder.tokens(self.length), builder.part_of_table(self.vocabulary)
         apart = tokens / builder.apart
         builder.embedding("transformer.wte.weight", vocabulary, self.hidden, tokens, dense=True)
         builder.leave(tokens * self.hidden)

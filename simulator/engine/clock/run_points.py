@@ -195,5 +195,5 @@ def run_inside(plan: Plan) -> Plan:
     gathers.traffic = gathers.traffic.shared_by(plan.steps)
     alone = own.work.compute_alone
     slowdown = max(0.0, plan.slowdown - step.breakdown["slowdown"] / alone) if alone else 0.0
-    made = replace(plan.work, update=step.breakdown["update"], update_alone=own.work.update_alone)
+    made = replace(plan.work, update=step.breakdown["update"])
     return replace(plan, work=made, slowdown=slowdown, inside=Inside(own, step, gathers))

@@ -34,7 +34,12 @@ def shard_job(setup: Setup, parallelism: Parallelism) -> Setup:
     scheduler = setup.scheduler
     if isinstance(scheduler, LocalSteps) and (scheduler.inside or scheduler.site):
         return _job_between_sites(setup, scheduler, parallelism)
-    setup = divide_model(setup, parallelism)
+    return _share_states(divide_model(setup, parallelism))
+
+
+def _share_states(setup: Setup) -> Setup:
+    """The job of one GPU's share under a schedule that shards the model; any other job as it is."""
+    scheduler = setup.scheduler
     if not isinstance(scheduler, Sharded):
         return setup
     size = scheduler.shard or setup.workers
@@ -83,12 +88,11 @@ def _job_between_sites(setup: Setup, scheduler: LocalSteps, parallelism: Paralle
         raise expected("network single_switch or wide_area, for a schedule with `inside`", fabric.kind, hint)
     nodes = scheduler.site or (max(site.nodes for site in fabric.sites) if isinstance(fabric, WideArea) else 1)
     _refuse_unfit(setup, size := nodes * each)
-    site = replace(setup, nodes=nodes, scheduler=inside, sparsifier=Dense())
-    inner = shard_job(site, parallelism)
+    site = divide_model(replace(setup, nodes=nodes, scheduler=inside, sparsifier=Dense()), parallelism)
+    inner = _share_states(site)
     if nodes == setup.nodes:
         return inner
-    own = divide_model(site, parallelism)
-    part = _part_of(own.workload, (own.workers,) * len(own.workload.layers), setup.workload.precision)
+    part = _part_of(site.workload, (site.workers,) * len(site.workload.layers), setup.workload.precision)
     runtime = setup.runtime.model_copy(update={"fills_buckets": False})
     sites = replace(setup, workload=part, runtime=runtime, nodes=setup.nodes // nodes, gpus_per_node=1, groups=size)
     return replace(sites, fabric=fabric.shared_by(size, each), inside=inner)

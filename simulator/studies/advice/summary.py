@@ -73,7 +73,7 @@ def describe(ranking: Ranking, advice: Recommendation, of_all: Recommended | Non
         more = [count_of(len(others) - _NAMED, "other method")] if len(others) > _NAMED else []
         text = f"{rival.ranked.row.method} cannot be told apart from {join_words([*others[:_NAMED], *more])}"
         why = "it is expected to be faster" if advice.alike[0] is rival else "its risk is smaller"
-        why = why if advice.without is None else "it is yours"
+        why = "it is yours" if rival.ranked is ranking.yours else why
         details.append(f"{text}; {why}." if advice.verdict == "yes" else f"{text}.")
     known = {item.name: item for item in (advice.chosen, rival and rival.ranked, advice.dense) if item}
     times = ", ".join(f"{describe_times(item)} with {name}" for name, item in known.items())
