@@ -30,7 +30,8 @@ MOST = 10**6
 """Most of anything that is counted in a description, such as hidden units."""
 MOST_LAYERS = 1000
 """Most blocks of a model: tensors stay below `simulator.models.limits.MAX_LAYERS`."""
-_BEHIND = {"query_value": ("q_proj", "v_proj"), "attention": ("self_attn.",), "linear": ("",)}
+_QUERY_VALUE = ("q_proj", "v_proj", "query", "value", "c_attn")
+_ATTENTION = ("attn.", "ttention.")
 
 
 class Lora(Spec):
@@ -38,8 +39,8 @@ class Lora(Spec):
     2106.09685), without dropout, in the format of the model.
 
     - `rank`: columns r between A and B.
-    - `targets`: the linear layers of blocks that have one: `query_value` (the default of PEFT for Llama), `attention`
-      or `linear`, all of them.
+    - `targets`: the linear layers of blocks that have one: `query_value` (the default of PEFT; of GPT-2 with the keys,
+      which are in one layer with them), `attention` or `linear`, all of them.
     """
 
     rank: int = Field(default=8, ge=1, le=10_000)
@@ -47,13 +48,16 @@ class Lora(Spec):
 
     def adapts(self, name: str) -> bool:
         """Whether a linear layer of a block has an adapter."""
-        return any(part in name for part in _BEHIND[self.targets])
+        if self.targets == "query_value":
+            return name.endswith(_QUERY_VALUE)
+        return self.targets == "linear" or any(part in name for part in _ATTENTION)
 
 
 def trained_alone(tensors: Sequence[DescribedTensor]) -> list[DescribedTensor]:
     """The tensors that are trained, with the operators of all: those of a frozen one run behind those of the trained
     one before it, and on the way back before its gradient is ready. What stands before the first trained one needs no
-    gradients.
+    gradients, so that its weights are needed once: they count to the last tensor, as what is outside of the blocks
+    does where a model is sharded (the root module of PyTorch's FSDP).
 
     Raises an expected-error where none is trained.
     """
@@ -70,7 +74,8 @@ def trained_alone(tensors: Sequence[DescribedTensor]) -> list[DescribedTensor]:
             continue
         made[-1].forward += tensor.forward
         made[-1].backward[:0] = tensor.backward
-        made[-1].kept += tensor.kept
+        made[-1].kept, made[-1].frozen = made[-1].kept + tensor.kept, made[-1].frozen + tensor.numel
+    made[-1].frozen += sum(before.numel for before in tensors[:first])
     return made
 
 
@@ -360,9 +365,8 @@ class Builder(Struct):
 
     def describe(self) -> Description:
         """The description, with activations per sample."""
-        frozen = sum(tensor.numel for tensor in self.tensors if not tensor.trained)
-        tensors = trained_alone(self.tensors) if frozen else self.tensors
-        return Description(tensors, self.samples, self.arithmetic, tuple(self.assumptions), frozen)
+        tensors = trained_alone(self.tensors) if self.lora is not None else self.tensors
+        return Description(tensors, self.samples, self.arithmetic, tuple(self.assumptions))
 
 
 class Architecture(Component, family="model"):
@@ -386,7 +390,8 @@ class Architecture(Component, family="model"):
         Raises an expected-error where sizes cannot be divided so.
         """
         arithmetic: Arithmetic = self.arithmetic or precision.gradients
-        builder = Builder(samples, arithmetic, NUMBER_BYTES[precision.gradients], split)
+        lora = getattr(self, "lora", None)
+        builder = Builder(samples, arithmetic, NUMBER_BYTES[precision.gradients], split, lora)
         self.build(builder)
         made = builder.describe()
         if arithmetic == "fp8" and not any(item.fp8 for item in made.forward):

@@ -194,6 +194,7 @@ def _priced(
             numel=tensor.numel,
             rows=tensor.rows,
             by_product=tensor.by_product,
+            frozen=tensor.frozen,
             forward=passes * clock.time(one.forward),
             backward=passes * clock.time(one.backward),
         )
@@ -219,7 +220,9 @@ _bare: ResultsOfObjects[tuple[Layer, ...]] = ResultsOfObjects(64)
 def _layers(made: Description) -> tuple[Layer, ...]:
     def make() -> tuple[Layer, ...]:
         each = made.tensors
-        return tuple(Layer(one.name, one.numel, rows=one.rows, by_product=one.by_product) for one in each)
+        return tuple(
+            Layer(one.name, one.numel, rows=one.rows, by_product=one.by_product, frozen=one.frozen) for one in each
+        )
 
     return _bare.get((made,), make)
 

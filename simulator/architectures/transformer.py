@@ -29,6 +29,8 @@ class AnyTransformer(Architecture):
     - `recompute`: what the backward pass makes again instead of keeping it: nothing, `selective` (inside of attention)
       or `full` (all but the input of a block), as Korthikanti et al. (2022, 2205.05198) name them, or `operators` (all
       but fused attention and every other product, the `selective` of torchtitan).
+    - `lora`: adapters that are trained instead of the model, whose weights stay as they are (`frozen_bytes` of the
+      workload); a rank and the layers that have one.
     """
 
     layers: int = Field(ge=1, le=MOST_LAYERS)
@@ -38,6 +40,7 @@ class AnyTransformer(Architecture):
     attention: AttentionKernel = "fused"
     dropout: bool = False
     recompute: Recompute = "none"
+    lora: Lora | None = None
 
     def refuse_unfit(self) -> None:
         if getattr(self, "head_width", None) is None and self.hidden % self.heads:
@@ -129,8 +132,6 @@ class Transformer(AnyTransformer, kind="transformer"):
     - `shared_gate`: whether its output has a weight of its own for each token (Qwen2).
     - `dense_layers`: blocks at the beginning with a network of `mlp` units instead of experts.
     - `experts_every`: one block of so many, the last, has experts (Llama 4), the others a network.
-    - `lora`: adapters that are trained instead of the model, whose weights stay as they are (`frozen_bytes` of the
-      workload); a rank and the layers that have one.
     """
 
     divides: ClassVar[bool] = True
@@ -167,7 +168,6 @@ class Transformer(AnyTransformer, kind="transformer"):
     shared_gate: bool = False
     dense_layers: int = Field(default=0, ge=0, le=MOST_LAYERS)
     experts_every: int = Field(default=1, ge=1, le=MOST_LAYERS)
-    lora: Lora | None = None
 
     def refuse_unfit(self) -> None:
         super().refuse_unfit()
@@ -204,7 +204,6 @@ class Transformer(AnyTransformer, kind="transformer"):
 
     def build(self, builder: Builder) -> None:
         """Embedding, blocks, last norm, decoder, loss."""
-        builder.lora = self.lora
         tokens, vocabulary = builder.tokens(self.length), builder.part_of_table(self.vocabulary)
         apart = tokens / builder.apart
         every_row = self.tied or builder.split != WHOLE

@@ -74,6 +74,7 @@ class Layer(Record, gc=False):
     - `rows`: of an embedding, what its gradient consists of; none: the gradient is dense. `dense` sends rows with
       `indexed_slices: true`.
     - `by_product`: whether a product of matrices makes its gradient, which can then add it to earlier ones.
+    - `frozen`: elements of the weights that are not trained and are gathered with it where parameters are sharded.
     """
 
     name: str
@@ -84,6 +85,7 @@ class Layer(Record, gc=False):
     backward_host: Seconds = 0.0
     rows: Rows | None = None
     by_product: bool = False
+    frozen: Annotated[int, Field(ge=0, le=10**12)] = 0
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
@@ -162,7 +164,7 @@ class Workload(Spec):
     - `activation_bytes`: bytes that one sample keeps in the GPU's memory from its forward to its backward pass; none:
       not known.
     - `frozen_bytes`: bytes of weights that are not trained, beside the layers: they take memory, but have no gradients
-      and no update; none: all are trained.
+      and no update; none: those of the `frozen` elements of layers, in the format of the gradients.
     - `layers`: parameter tensors in forward order, or the CSV file that holds them.
     """
 
@@ -213,11 +215,12 @@ class Workload(Spec):
             hint = f"the nearest number that does is {near}"
             raise expected(f"a number of micro-batches that divides the batch of {batch}", str(count), hint)
 
-    def refuse_frozen(self, what: str) -> None:
-        """Raise an expected-error where some weights are not trained: a model that is divided is divided as a whole."""
-        if self.frozen_bytes:
-            hint = "a GPU has a whole copy under a schedule such as `bucketed`, also `inside`, without `parallelism`"
-            raise expected(f"a workload all of whose weights are trained, for {what}", "`lora` or `frozen_bytes`", hint)
+    @cached_property
+    def not_trained(self) -> float:
+        """Bytes of weights that are not trained."""
+        if self.frozen_bytes is not None:
+            return self.frozen_bytes
+        return float(self.precision.gradient_bytes * sum(layer.frozen for layer in self.layers))
 
     @cached_property
     def fingerprint(self) -> str:

@@ -117,6 +117,7 @@ class DescribedTensor(Struct):
     - `rows`: of an embedding, what its gradient consists of.
     - `active`: of a tensor of experts, elements that a token uses; None: of any other, where it uses all.
     - `trained`: whether it has a gradient.
+    - `frozen`: elements of tensors without one whose operators are this one's.
     - `forward`, `backward`: operators in their order.
     """
 
@@ -125,6 +126,7 @@ class DescribedTensor(Struct):
     rows: Rows | None = None
     active: int | None = None
     trained: bool = True
+    frozen: int = 0
     forward: list[Operator] = field(default_factory=list)
     backward: list[Operator] = field(default_factory=list)
     kept: float = 0.0
@@ -141,19 +143,22 @@ class Description(Struct):
     - `samples`: of the batch.
     - `arithmetic`: the format of its products.
     - `assumptions`: what was assumed, in sentences.
-    - `frozen`: parameters that are not trained, in the format of the arithmetic, whose operators are those of tensors.
     """
 
     tensors: list[DescribedTensor]
     samples: int
     arithmetic: Arithmetic
     assumptions: tuple[str, ...] = ()
-    frozen: int = 0
 
     @property
     def numel(self) -> int:
         """Parameters that are trained."""
         return sum(tensor.numel for tensor in self.tensors)
+
+    @property
+    def frozen(self) -> int:
+        """Parameters that are not trained, in the format of the arithmetic."""
+        return sum(tensor.frozen for tensor in self.tensors)
 
     @property
     def active(self) -> int:

@@ -94,19 +94,22 @@ def sharded_parts(plan: Plan) -> Iterator[MemoryPart]:
     if not isinstance(scheduler, Sharded) or sharding is None or sharding.size == 1:
         return
     gathers, wire, layout = scheduler.gather_wire, scheduler.reduce_wire, sharding.network.wiring.layout
-    units = [sum(sharding.numels[layer] for layer in bucket.layers) for bucket in plan.work.buckets]
+    gathered, units = (
+        [sum(numels[layer] for layer in bucket.layers) for bucket in plan.work.buckets]
+        for numels in (sharding.gathered, sharding.numels)
+    )
     owned = math.fsum(numel / size for numel, size in zip(sharding.numels, sharding.sizes, strict=True))
     kept = 0.0
     if scheduler.in_place and sharding.computed == sharding.reduced:
         kept = owned
-    copies, largest = scheduler.copies, max(units)
-    held, waiting = scheduler.gathered_at_once(units), scheduler.reduced_at_once(units, plan.work.passes.count)
+    copies = scheduler.copies
+    held, waiting = scheduler.gathered_at_once(gathered), scheduler.reduced_at_once(units, plan.work.passes.count)
     width, sent = sharding.computed, sharding.reduced
     how = f"{width} B for each of {held:,.0f} parameters that are gathered at a time"
     buffer = width * copies.out if gathers is None else wire_bytes(gathers)
-    second = sum(units) / layout.gpus_per_node if copies.in_nodes else 0.0
+    second = sum(gathered) / layout.gpus_per_node if copies.in_nodes else 0.0
     how += f", and for each of {second:,.0f} of a second copy" if second else ""
-    yield _with_buffer("gathered", width * (held - kept + second), buffer * largest, how)
+    yield _with_buffer("gathered", width * (held - kept + second), buffer * max(gathered), how)
     kept = kept if waiting == held else 0.0
     if not copies.into:  # they are made in the buffer of their reduction, which holds the GPU's part, too
         kept, width = owned, sent
@@ -116,7 +119,7 @@ def sharded_parts(plan: Plan) -> Iterator[MemoryPart]:
         buffer = buffer * (wire.format not in HALVES) + 2 * wire_bytes(wire.format, wire.group)
         errors = wire.error_bytes(layout)
         how += f", {errors:g} B of errors for each parameter" if errors else ""
-    yield _with_buffer("reduced", width * (waiting - kept) + errors * sum(units), buffer * largest, how)
+    yield _with_buffer("reduced", width * (waiting - kept) + errors * sum(units), buffer * max(units), how)
 
 
 def _with_buffer(name: str, nbytes: float, buffer: float, how: str) -> MemoryPart:

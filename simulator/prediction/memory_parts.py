@@ -66,7 +66,7 @@ def model_parts(workload: Workload) -> Iterator[MemoryPart]:
     """Parameters, gradients and what the optimiser keeps of them."""
     precision, numel = workload.precision, workload.numel
     width, made = precision.gradient_bytes, precision.gradients
-    frozen, how = workload.frozen_bytes or 0.0, f"{width} B ({made}) for each of {numel:,} parameters"
+    frozen, how = workload.not_trained, f"{width} B ({made}) for each of {numel:,} parameters"
     how += f", and {show_memory(frozen)} that are not trained" if frozen else ""
     yield exact("parameters", width * numel + frozen, how)
     if precision.gradients == "fp32" and workload.measured_precision != "fp32":

@@ -129,11 +129,11 @@ class Fsdp(Sharded, kind="fsdp"):
         """How often each unit is exchanged between replicas."""
         return passes if self.accumulate == "all" else 1
 
-    def gathered_at_once(self, units: Sequence[int]) -> float:
+    def gathered_at_once(self, units: Sequence[float]) -> float:
         """All units where they stay gathered, else `prefetch` + 1 that follow each other."""
         return most_together(units, len(units) if self.keep == "forward" else self.prefetch + 1)
 
-    def reduced_at_once(self, units: Sequence[int], passes: int) -> float:
+    def reduced_at_once(self, units: Sequence[float], passes: int) -> float:
         """One unit that is reduced and the next; all where passes keep whole gradients."""
         return most_together(units, len(units) if passes > 1 and self.accumulate == "none" else 2)
 

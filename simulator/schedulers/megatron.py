@@ -76,7 +76,7 @@ class Megatron(InBuckets, kind="megatron"):
         attached = {"lines": lines + hook, "note": note} if mesh.compressed else {"lines": lines}
         return [{"in": "megatron", "source": source, **attached}]
 
-    def reduced_at_once(self, units: Sequence[int], passes: int) -> float:
+    def reduced_at_once(self, units: Sequence[float], passes: int) -> float:
         """All gradients, which have one buffer."""
         return float(sum(units))
 

@@ -111,11 +111,11 @@ class Sharded(Scheduler):
         """Where the schedule exists on a mesh, and the lines to set there; the first place is preferred."""
         return ()
 
-    def gathered_at_once(self, units: Sequence[int]) -> float:
+    def gathered_at_once(self, units: Sequence[float]) -> float:
         """The most parameters that are gathered at a time, of units with so many."""
         raise NotImplementedError
 
-    def reduced_at_once(self, units: Sequence[int], passes: int) -> float:
+    def reduced_at_once(self, units: Sequence[float], passes: int) -> float:
         """The most gradients that wait for their reduction at a time, of units with so many parameters."""
         raise NotImplementedError
 
@@ -138,7 +138,7 @@ class InBuckets(Sharded):
         """Fused buckets in backward order."""
         return buckets_of(fuse(layers, [self.bucket], 1), layers)
 
-    def gathered_at_once(self, units: Sequence[int]) -> float:
+    def gathered_at_once(self, units: Sequence[float]) -> float:
         """All parameters, all the time."""
         return float(sum(units))
 
@@ -151,7 +151,7 @@ def zero_place(scheduler: Sharded, **settings: object) -> Place:
     return {"in": "deepspeed", "lines": [line], "source": "DeepSpeed, docs/_pages/config-json.md, zero_optimization"}
 
 
-def most_together(units: Sequence[int], count: int) -> float:
+def most_together(units: Sequence[float], count: int) -> float:
     """The most elements of so many units that follow each other.
 
     >>> most_together([5, 1, 4, 4], 2)

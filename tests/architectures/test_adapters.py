@@ -1,6 +1,7 @@
 """LoRA: what is trained, what it costs, and what is not modelled of it."""
 
 import pytest
+from sharded_scenarios import predicted
 
 from simulator.architectures.describing import description_of, price
 from simulator.engine.refusals import as_input_error
@@ -39,6 +40,23 @@ def test_as_many_weights_are_trained_as_peft_counts(tmp_path, size, lora, traine
     made = read_workload(workload(tmp_path, size, f"lora: {lora}\n"))
     assert (made.numel, made.frozen_bytes) == (trained, 2 * whole)
     assert all("lora_" in layer.name for layer in made.layers)
+
+
+@pytest.mark.parametrize(
+    ("model", "trained"),
+    [
+        ("gpt2", 12 * 8 * (768 + 3 * 768)),  # 294,912, PEFT's count for GPT-2: one layer makes queries, keys and values
+        ("bert", 12 * 2 * 8 * (768 + 768)),
+        ("vit", 12 * 2 * 8 * (768 + 768)),
+    ],
+)
+def test_other_transformers_have_adapters_where_peft_puts_them(tmp_path, model, trained):
+    path = tmp_path / "model.yaml"
+    path.write_text(described := f"model: {model}\nlayers: 12\nhidden: 768\nheads: 12\nbatch_size: 4\n")
+    whole = read_workload(str(path)).numel
+    path.write_text(f"{described}lora: {{}}\n")
+    made = read_workload(str(path))
+    assert (made.numel, made.frozen_bytes) == (trained, 4 * whole)
 
 
 def test_gradients_of_frozen_weights_are_not_computed(tmp_path):
@@ -83,10 +101,47 @@ def test_only_adapters_are_exchanged_and_all_weights_are_held(tmp_path):
     assert made.memory.fits
 
 
+WHOLE, ADAPTERS, OUTSIDE = 6_738_415_616, 32 * 2 * 16 * 2 * 4096, 2 * 32000 * 4096 + 4096
+BLOCK = (WHOLE - OUTSIDE) // 32
+
+
+@pytest.mark.parametrize(("shard", "sizes"), [("null", (16, 1)), ("8", (8, 2))])
+def test_a_sharded_model_gathers_all_weights_and_reduces_adapters(tmp_path, shard, sizes):
+    """All in 2 bytes, forward and backward; the last block, and what is outside of blocks, is gathered once. Copies of
+    the model exchange their part of the adapters."""
+    (size, copies), once = sizes, BLOCK + OUTSIDE + ADAPTERS // 32
+    made = run(scenario(tmp_path, f"scheduler={{kind: fsdp, shard: {shard}, reduce_in: bf16}}")).result
+    inside = (size - 1) / size * 2 * (2 * (WHOLE + ADAPTERS) - once + ADAPTERS)
+    between = 2 * (copies - 1) / copies * 2 * ADAPTERS / size
+    assert made.traffic.sent_per_worker == pytest.approx(inside + between, rel=1e-6)
+    parts = {part.name: part.nbytes for part in made.memory.details}
+    assert parts["parameters"] == pytest.approx(2 * (WHOLE + ADAPTERS) / size)
+    assert (parts["gradients"], parts["optimiser"]) == (2 * ADAPTERS / size, 2 * 4 * ADAPTERS / size)
+    gathered = BLOCK + once + ADAPTERS // 32  # the last two units, and a buffer for one gather
+    assert parts["gathered"] == pytest.approx(2 * (gathered + once))
+
+
+def test_parameters_that_are_whole_on_every_gpu_are_gathered_only_if_they_are_trained(tmp_path):
+    made = run(scenario(tmp_path, "scheduler={kind: zero, stage: 2, reduce_in: bf16}")).result
+    assert made.traffic.sent_per_worker == pytest.approx(15 / 16 * 2 * 3 * ADAPTERS, rel=1e-6)  # and an all-reduce
+    parameters = next(part.nbytes for part in made.memory.details if part.name == "parameters")
+    assert parameters == 2 * ADAPTERS / 16 + 2 * WHOLE
+
+
+def test_layers_may_say_what_is_gathered_with_them_and_not_trained():
+    """Four blocks of 100 trained and 300 other elements in bf16; without `frozen` of layers nobody knows when."""
+    layers = [{"name": f"h.{number}.w", "numel": 100, "frozen": 300} for number in range(4)]
+    made = predicted({"kind": "fsdp"}, workload={"layers": layers}).result
+    assert made.traffic.sent_per_worker == pytest.approx(15 / 16 * (2 * (2 * 4 - 1) * 400 + 4 * 4 * 100))
+    parameters = next(part.nbytes for part in made.memory.details if part.name == "parameters")
+    assert parameters == 4 * 4 * 7 + 2 * 1200 / 16  # what is trained in fp32, a part of 100 has 7 elements
+    with pytest.raises(InputError, match="`frozen` elements for the layers"):
+        predicted({"kind": "fsdp"}, workload={"frozen_bytes": 1e9})
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        (("scheduler={kind: fsdp}",), "all of whose weights are trained, for a schedule that shards the model"),
         (("parallelism={tensor: 2}",), "all of whose weights are trained, for `parallelism`"),
         (("workload.experts=8",), "whole layers of a dense model, where it has `lora`, got experts"),
         (("workload.lora_rank=8",), "the key is `lora`"),

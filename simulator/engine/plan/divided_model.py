@@ -226,7 +226,9 @@ def _chunks_of(setup: Setup, parallelism: Parallelism) -> Ints:
 
 
 def _refuse_unfit(setup: Setup, parallelism: Parallelism) -> None:
-    setup.workload.refuse_frozen("`parallelism`")
+    if setup.workload.not_trained:
+        hint = "a GPU has whole layers under fsdp, zero1 to zero3 and `bucketed`, also `inside`"
+        raise expected("a workload all of whose weights are trained, for `parallelism`", "`lora` or `frozen`", hint)
     size, each, pipeline = parallelism.copy_size, setup.gpus_per_node, parallelism.pipeline
     inner, batches = parallelism.tensor * parallelism.context, setup.workload.micro_batches
     if setup.workers % size:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import add
 
 import numpy as np
 import numpy.typing as npt
@@ -49,7 +50,8 @@ class Sharding(Record):
     `numels`: elements of every whole tensor. `computed`: bytes of an element as it is gathered and computed with, and
     as the backward pass leaves its gradient; `reduced`: in reductions. `copies`: what is copied around both.
     `gather_wire`, `reduce_wire`: formats of what travels, where it is rounded for that. `experts`: what is different of
-    those, where an axis of their own divides them. `sums_whole`: reductions are all-reduces.
+    those, where an axis of their own divides them. `sums_whole`: reductions are all-reduces. `frozen`: what is
+    gathered with every tensor and not trained, as so many of its elements; none where nothing is.
     """
 
     size: int
@@ -62,6 +64,12 @@ class Sharding(Record):
     reduce_wire: ReduceWire | None = None
     experts: ExpertShards | None = None
     sums_whole: bool = False
+    frozen: tuple[float, ...] = ()
+
+    @property
+    def gathered(self) -> tuple[float, ...]:
+        """Elements that are gathered with every tensor, its own among them."""
+        return tuple(map(add, self.numels, self.frozen)) if self.frozen else self.numels
 
     @property
     def sizes(self) -> tuple[int, ...]:

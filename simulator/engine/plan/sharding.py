@@ -46,11 +46,11 @@ def _share_states(setup: Setup) -> Setup:
     if scheduler.shard is None and setup.workers > 1 and not isinstance(setup.sparsifier, Dense):
         raise expected("`sparsifier: dense` where all GPUs share one model", setup.sparsifier.kind, SPARSE)
     _refuse_unfit(setup, size)
-    setup.workload.refuse_frozen("a schedule that shards the model")
     workload, precision = setup.workload, scheduler.with_reductions(setup.workload.precision)
     arriving = precision.model_copy(update={"gradients": precision.sent_as, "travels": None})
     inside = min(size, setup.gpus_per_node)
     group = replace(setup, nodes=size // inside, gpus_per_node=inside)
+    frozen = () if scheduler.in_place else _gathered_frozen(workload, precision)
     sharding = Sharding(
         size,
         tuple(layer.numel for layer in workload.layers),
@@ -62,12 +62,16 @@ def _share_states(setup: Setup) -> Setup:
         scheduler.reduce_wire,
         _shard_experts(setup, size),
         scheduler.sums_whole,
+        frozen,
     )
     replicas = setup.workers // size
     peers = setup.gpus_per_node // inside
+    part = _part_of(workload, sharding.sizes, arriving)
+    if frozen:
+        part = part.model_copy(update={"frozen_bytes": workload.not_trained / size})
     return replace(
         setup,
-        workload=_part_of(workload, sharding.sizes, arriving),
+        workload=part,
         runtime=setup.runtime.model_copy(update={"fills_buckets": False}),
         nodes=replicas // peers,
         gpus_per_node=peers,
@@ -75,6 +79,21 @@ def _share_states(setup: Setup) -> Setup:
         sharding=sharding,
         groups=setup.groups * size,
     )
+
+
+def _gathered_frozen(workload: Workload, precision: Precision) -> tuple[float, ...]:
+    """What is gathered with each tensor and not trained, as so many elements of the others; none where all are trained.
+
+    Raises an expected-error where it is not known which they are.
+    """
+    if not workload.not_trained:
+        return ()
+    counts = [layer.frozen for layer in workload.layers]
+    if not any(counts):
+        what = "`frozen` elements for the layers, which a schedule that shards parameters gathers with them"
+        raise expected(what, "`frozen_bytes` alone", "`bucketed`, zero1 and zero2 keep them whole on every GPU")
+    each = workload.not_trained / sum(counts) / precision.gradient_bytes
+    return tuple(each * count for count in counts)
 
 
 def _job_between_sites(setup: Setup, scheduler: LocalSteps, parallelism: Parallelism) -> Setup:

@@ -84,6 +84,7 @@ def shared_work(
         dense = sizes.copy()
         dense[of_experts.tensors] = 0
     shared = sum_by_bucket(dense, buckets)
+    frozen = sum_by_bucket(np.array(sharding.gathered, dtype=float) - sizes, buckets)
     copies, computed, reduced = sharding.copies, sharding.computed, sharding.reduced
     moved = KERNEL_TRAFFIC["elementwise"] / FP32_BYTES * pricing.widths.accumulated
 
@@ -100,12 +101,12 @@ def shared_work(
     return SharedWork(
         forward=sum_by_bucket(layer_forward, buckets),
         first_backward=first_backward,
-        copy_out=move(numels, out),
+        copy_out=move(numels + frozen, out),
         copy_into=move(numels, joined + computed + buffered if copies.into else 0),
         groups=(
             (
-                *_gather(sharding, shared, move),
-                *(_gather(sharding, shared, move, in_nodes=True) if copies.in_nodes else ()),
+                *_gather(sharding, shared + frozen, move),
+                *(_gather(sharding, shared + frozen, move, in_nodes=True) if copies.in_nodes else ()),
                 *_reduce(sharding, shared, move),
             ),
             *([_share_experts(sharding, of_experts, numels - shared)] if of_experts is not None else []),
