@@ -69,7 +69,7 @@ class Experts(Record):
                 builder.linear(prefix + name, rows, inputs, outputs, bias=self.bias, keep=keep, in_block=True)
             else:
                 self._multiply(builder, prefix + name, rows, inputs, outputs)
-                builder.keep(keep * rows * inputs)
+                builder.keep(keep * rows * inputs * (builder.lora is None))
 
         for place, name in enumerate(("gate_proj", "up_proj") if self.gated else ("up_proj",)):
             layer(name, hidden, mlp, keep=not place and not shared)
@@ -90,8 +90,10 @@ class Experts(Record):
 
         builder.tensor(f"{name}.weight", here * inputs * outputs, active=self.per_token * inputs * outputs)
         back = [grouped("experts, of its input", each, inputs, outputs)]
-        back += [grouped(f"experts, {OF_WEIGHT}", inputs, outputs, each)]
+        if builder.tensors[-1].trained:
+            back.append(grouped(f"experts, {OF_WEIGHT}", inputs, outputs, each))
         builder.add([grouped("experts", each, outputs, inputs)], back)
         if self.bias:
             made = builder.tensor(f"{name}.bias", here * outputs, active=self.per_token * outputs)
-            made.backward.insert(0, row_wise("bias", rows * outputs * builder.width))
+            if made.trained:
+                made.backward.insert(0, row_wise("bias", rows * outputs * builder.width))

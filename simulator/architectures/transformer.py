@@ -179,8 +179,8 @@ class Transformer(AnyTransformer, kind="transformer"):
             raise expected(f"`experts`, where {stated[0]} is given", "none")
         if self.shared_gate and not self.shared_mlp:
             raise expected("a `shared_mlp`, where it has a gate", "none")
-        if self.lora is not None and self.experts:
-            raise expected("whole layers of a dense model, where it has `lora`", "experts")
+        if self.lora is not None and self.lora.targets == "linear" and self.experts:
+            raise expected("`query_value` or `attention` as the targets of `lora`, where a model has experts", "linear")
         if self.kv_heads is not None and self.heads % self.kv_heads:
             raise expected(f"kv_heads that divide {self.heads} heads", str(self.kv_heads), "heads share keys in groups")
         if self.positions and self.sequence > self.positions:

@@ -75,6 +75,23 @@ def test_gradients_of_frozen_weights_are_not_computed(tmp_path):
     assert not {"embedding", "cast of weights"} & {item.name for item in part.backward}
 
 
+def test_adapters_of_attention_leave_experts_as_they_are(tmp_path):
+    """Two of eight experts work on a token; what they would keep for the gradients of their weights is not kept."""
+    sizes = "layers: 4\nhidden: 1024\nheads: 8\nmlp: 2048\nexperts: 8\ngated: true\nvocabulary: 1000\nsequence: 512\n"
+    path, tokens, made = tmp_path / "model.yaml", 2 * 512, []
+    for more in ("", "lora: {targets: attention}\n"):
+        path.write_text(f"model: transformer\n{sizes}batch_size: 2\nprecision: bf16\n{more}")
+        made.append(read_workload(str(path)))
+    plain, adapted = made
+    whole, part = (description_of(item.origin.architecture, item.batch_size, item.precision) for item in made)
+    each = 4 * 1024**2 + 8 * 1024 + 2 * 3 * 2048 * 1024  # weights that a token meets in a block
+    saved = 2 * tokens * (4 * each + 1000 * 1024 + 1024**2)  # the input of the first projection needs no gradient
+    assert adapted.numel == 4 * 4 * 8 * 2 * 1024
+    assert flops_of(part.backward) == pytest.approx(flops_of(whole.backward) - saved + 4 * tokens * adapted.numel)
+    kept = 4 * (2 * (1024 + 2048) + 1024 - 4 * 8) + 1024  # inputs of experts, router and decoder, but those of B
+    assert plain.activation_bytes - adapted.activation_bytes == 2 * 512 * kept
+
+
 def test_times_of_all_layers_are_those_of_the_trained_tensors(tmp_path):
     gpu = read_gpu("gpus/a100")
     plain, adapted = (price(read_workload(workload(tmp_path, more=more)), gpu) for more in ("", "lora: {rank: 4}\n"))
@@ -143,7 +160,10 @@ def test_layers_may_say_what_is_gathered_with_them_and_not_trained():
     ("changes", "said"),
     [
         (("parallelism={tensor: 2}",), "all of whose weights are trained, for `parallelism`"),
-        (("workload.experts=8",), "whole layers of a dense model, where it has `lora`, got experts"),
+        (
+            ("workload.experts=8", "workload.lora={targets: linear}"),
+            "`query_value` or `attention` as the targets of `lora`, where a model has experts, got linear",
+        ),
         (("workload.lora_rank=8",), "the key is `lora`"),
     ],
 )
