@@ -67,7 +67,7 @@ def describe_run(
         scaling_efficiency=plan.single_gpu_time / time if time else None,
         breakdown=breakdown,
         communication_total=total,
-        traffic=_traffic(uses, scenario.cluster.network, time),
+        traffic=_traffic(simulated, time),
         density=Densities(**plan.work.density),
         fidelity=_fidelity(scenario, plan, uses),
         calibration=[item.as_row() for item in inputs],
@@ -140,11 +140,11 @@ def _axes(uses: Sequence[NetworkUse], figures: IterationFigures, passes: int) ->
     return AxisUses(**made) if made else None
 
 
-def _traffic(uses: Sequence[NetworkUse], network: Fabric, time: float) -> SentTraffic:
-    sent = [each.traffic.sent[: each.wiring.layout.workers] for each in uses]
+def _traffic(simulated: Simulated, time: float) -> SentTraffic:
+    uses, network = simulated.network_uses, simulated.scenario.cluster.network
     return SentTraffic(
-        sent_per_worker=math.fsum(float(each.sum()) / len(each) for each in sent),
-        sent_per_worker_max=math.fsum(float(each.max()) for each in sent),
+        sent_per_worker=simulated.sent_per_worker,
+        sent_per_worker_max=math.fsum(float(use.traffic.sent[: use.wiring.layout.workers].max()) for use in uses),
         total=math.fsum(each.groups * float(each.traffic.sent.sum()) for each in uses),
         busiest_link=max(
             (load for each in uses for load in _loads(each, network, time, 1)), key=attrgetter("utilisation")

@@ -112,6 +112,12 @@ class Simulated(Record, dict=True):
         return network_uses(self.plan)
 
     @property
+    def sent_per_worker(self) -> float:
+        """Bytes that a worker sends in an iteration, mean over all, on all networks."""
+        uses = ((use.traffic.sent, use.wiring.layout.workers) for use in self.network_uses)
+        return math.fsum(float(sent[:workers].sum()) / workers for sent, workers in uses)
+
+    @property
     def is_steady(self) -> bool:
         """Whether it is one iteration, by itself, in which all workers keep to their mean."""
         scenario, plan = self.scenario, self.plan

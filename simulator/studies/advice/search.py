@@ -329,7 +329,7 @@ def timed(scenario: Scenario, candidates: Sequence[Candidate]) -> list[Combinati
 
 
 def _outcome(candidate: Candidate, prediction: Prediction, topology: str) -> Combination:
-    scenario, plan, result = prediction.scenario, prediction.plan, prediction.result_without_lists
+    scenario, plan, spread = prediction.scenario, prediction.plan, prediction.spread
     row = RankedRow(
         overrides=candidate.overrides,
         method=method_with_rounding(scenario) + candidate.rounding,
@@ -337,11 +337,11 @@ def _outcome(candidate: Candidate, prediction: Prediction, topology: str) -> Com
         density=density_of(scenario),
         schedule=schedule_name(scenario),
         topology=topology_name(scenario),
-        iteration_time=result.iteration_time,
-        interval=result.interval,
-        throughput=result.throughput,
-        breakdown=result.breakdown,
-        sent_per_worker=result.traffic.sent_per_worker,
+        iteration_time=spread.time,
+        interval=spread.interval(),
+        throughput=scenario.samples / spread.time if spread.time else None,
+        breakdown=prediction.simulated.figures.breakdown,
+        sent_per_worker=prediction.simulated.sent_per_worker,
         iterations_to_target=None,
         iterations_to_target_interval=None,
         time_to_target=None,
@@ -351,8 +351,8 @@ def _outcome(candidate: Candidate, prediction: Prediction, topology: str) -> Com
     return Combination(
         candidate=candidate,
         row=row,
-        spread=prediction.spread.settled(),
-        densities=result.density,
+        spread=spread.settled(),
+        densities=Densities(**plan.work.density),
         calls=calls if plan.steps == 1 else calls / plan.steps,
         heavy=plan.prices.flowed > 0,
         live=plan.live,
