@@ -39,7 +39,6 @@ class _Evaluation:
         self.free: list[Seconds] = [before.free if before else 0.0 for _ in graph.queues]
         self.waiting: dict[int, float] = {}
         self.compute = SlowedCompute(graph, numbers, before.under_way if before else ())
-        self.left_out = set[int]()
 
     def run(self) -> Intervals:
         scalar = self.numbers.is_scalar
@@ -53,7 +52,6 @@ class _Evaluation:
                 self._call_hook(place)
                 continue
             if task.earlier and not self.before:
-                self.left_out.add(place)
                 self.start[place] = end[place] = self.now
                 continue
             start = self._after(task.after, self.now) if task.after else self.now
@@ -69,8 +67,8 @@ class _Evaluation:
                 compute.keep(place, self.now, seconds)
         while self.waiting:
             self._run_queue(tasks[next(iter(self.waiting))].queue)
-        times, before = (self.start, end, self.began), self.before.starts if self.before else ()
-        ran = Intervals(self.graph, self.numbers, *times, frozenset(self.left_out), before=before, alone=compute.alone)
+        before = self.before.starts if self.before else ()
+        ran = Intervals(self.graph, self.numbers, self.start, end, self.began, before=before, alone=compute.alone)
         if self.graph.periodic:
             slowing = self.compute.collectives_after(latest(self.now))
             ran.state = State(self.now, self.free[0], self.start, self.end, slowing)

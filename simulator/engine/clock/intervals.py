@@ -44,7 +44,7 @@ class State(Record):
 class Intervals(Struct, eq=False):
     """Start and end of every task of n iterations, in seconds: numbers, or (n, 1), or (n, w) where workers differ.
 
-    `began`: when each worker began. `left_out`: tasks that waited for an iteration before, which there was none of.
+    `began`: when each worker began. Tasks that wait for an iteration before take no time where there was none.
     `busy`: the parts of exchanges of a single iteration that the clock followed event by event; None where they follow
     from the start of each exchange. `before`: when tasks of the period before started, whose exchanges may still be
     under way. `alone`: seconds by itself of each task that exchanges may slow down. `known`: parts that were asked for.
@@ -55,7 +55,6 @@ class Intervals(Struct, eq=False):
     start: list[Seconds]
     end: list[Seconds]
     began: Seconds = 0.0
-    left_out: frozenset[int] = frozenset()
     busy: list[Busy] | None = None
     before: Sequence[Seconds] = ()
     state: State | None = None

@@ -90,7 +90,7 @@ class Iterating:
         self.began, tasks, queues = self.now, self.graph.tasks, self.graph.queues
         self.start, self.end = [self.began] * len(tasks), [self.began] * len(tasks)
         self.ended = {place: self.env.event() for place, task in enumerate(tasks) if task.stream != COMPUTE}
-        self.left_out, self.changed, self.under_way = set[int](), self.env.event(), 0
+        self.changed, self.under_way = self.env.event(), 0
         self.waiting: list[list[tuple[int, int, int]]] = [[] for _ in queues]
         self.credit, self.turn = [Credit(each) for each in queues], [0] * len(queues)
         self.handing = [False] * len(queues)
@@ -110,9 +110,10 @@ class Iterating:
         yield from wait_until(self.env, latest(self.now))
         yield self.env.timeout(0.0)  # what the last task has made ready is handed over in the same instant
         busy, self.job.busy = self.job.busy if self.plan.live else None, []
-        times = self.start, self.end, self.began, frozenset(self.left_out)
         before = self.before.start if self.before else ()
-        ran = Intervals(self.graph, self.numbers, *times, busy, before, alone=self.compute.alone)
+        ran = Intervals(
+            self.graph, self.numbers, self.start, self.end, self.began, busy, before, alone=self.compute.alone
+        )
         if self.graph.periodic:
             ran.state = State(self.now, self.free[0], self.start, self.end)
         return ran
@@ -121,7 +122,6 @@ class Iterating:
         """One task of the compute stream: wait for what it needs, then for its seconds."""
         before = self.before
         if task.earlier and before is None:
-            self.left_out.add(place)
             self.start[place] = self.end[place] = self.now
             return
         start = self.now

@@ -30,11 +30,9 @@ class Gap(NamedTuple):
 
 def find_gaps(ran: Intervals) -> Iterator[Gap]:
     """Every place of the compute stream where some worker may wait."""
-    now, known, left_out = ran.began, dict[int, Seconds](), ran.left_out
+    now, known = ran.began, dict[int, Seconds]()
     tasks, starts, ends, later, earlier = ran.graph.tasks, ran.start, ran.end, ran.numbers.later, ran.numbers.earlier
     for place in ran.graph.compute:
-        if place in left_out:
-            continue
         task, start = tasks[place], starts[place]
         if start is now:  # nobody waits
             pass
@@ -59,9 +57,8 @@ def account(ran: Intervals) -> list[Iteration]:
     each: dict[str, Seconds] = dict.fromkeys((*BREAKDOWN, "waited"), 0.0)
     tasks, starts, ends = graph.tasks, ran.start, ran.end
     for place in graph.compute:
-        if place not in ran.left_out:
-            term = tasks[place].term
-            each[term] = each[term] + (ends[place] - starts[place])
+        term = tasks[place].term
+        each[term] = each[term] + (ends[place] - starts[place])
     slowed: dict[str, Seconds] = {tasks[place].term: 0.0 for place in ran.alone}
     for place in ran.alone:
         slowed[tasks[place].term] = slowed[tasks[place].term] + ran.slowed(place)
@@ -252,8 +249,6 @@ def _compute_spans(ran: Intervals, worker: int | None) -> Iterator[Span]:
         busy = merge_intervals((part.start - base, part.end - base) for part in parts)
     for place in ran.graph.compute:
         task = ran.graph.tasks[place]
-        if place in ran.left_out:
-            continue
         if place in gaps:
             low, alone, high = (at(values) for values in (gaps[place].start, gaps[place].alone, gaps[place].end))
             if alone > low:
