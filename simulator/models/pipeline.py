@@ -252,7 +252,9 @@ class Parallelism(Spec):
     """How many GPUs compute one copy of the model together, and how; the copies are the data-parallel workers.
 
     Inner axes sit closest: GPUs that follow each other share tensors, then tokens, then are copies of each other (or
-    shards of a sharded schedule), then stages. `batch_size` of the workload is that of one copy.
+    shards of a sharded schedule), then stages. `batch_size` of the workload is that of one copy. Those that share
+    tokens have the same weights, so that gradients are exchanged, and models sharded, among them and the copies alike,
+    as torchtitan (dp_shard x cp) and Megatron-Core (data parallel with context parallel) do.
 
     - `tensor`: GPUs that each have a part of every matrix and of the heads (tensor parallelism).
     - `sequence_parallel`: whether these divide norms, dropout and residuals by tokens, too.
@@ -293,6 +295,11 @@ class Parallelism(Spec):
         return self.copy_size * self.expert > 1
 
     @property
+    def parts(self) -> int:
+        """GPUs that each have other weights."""
+        return self.tensor * self.pipeline.stages
+
+    @property
     def copy_size(self) -> int:
         """GPUs that compute one copy of the model."""
-        return self.tensor * self.context * self.pipeline.stages
+        return self.parts * self.context

@@ -38,12 +38,11 @@ from simulator.schedulers.sharded import Sharded, units_of
 
 
 def divide_model(setup: Setup, parallelism: Parallelism) -> Setup:
-    """The job of a GPU of the first stage, whose workers are those with the same part of the other copies.
+    """The job of a GPU of the first stage, whose workers are those with the same part of the weights.
 
     The first stage ends an iteration: its last backward pass comes after those of all others, so that nothing hides
     its exchange. Raises an expected-error where the model or the cluster cannot be divided so.
     """
-    size = parallelism.copy_size
     if not parallelism.divides:
         return setup
     _refuse_unfit(setup, parallelism)
@@ -52,10 +51,10 @@ def divide_model(setup: Setup, parallelism: Parallelism) -> Setup:
     if parallelism.expert > 1 and not experts.any():
         raise expected("a model with `experts`, for an `expert` axis", "one without them")
     batches = part.micro_batches
-    inner = parallelism.tensor * parallelism.context
-    strides = {"tensor": 1, "context": parallelism.tensor, "expert": inner}
-    copies, each = setup.workers // size, setup.gpus_per_node
-    inside = min(copies, max(1, each // inner))
+    tensor, each = parallelism.tensor, setup.gpus_per_node
+    strides = {"tensor": 1, "context": tensor, "expert": tensor}
+    alike = setup.workers // parallelism.parts
+    inside = min(alike, max(1, each // tensor))
     model = DividedModel(
         parallelism,
         tuple(
@@ -65,8 +64,10 @@ def divide_model(setup: Setup, parallelism: Parallelism) -> Setup:
         chunk=_chunks_of(setup, parallelism),
         forward=np.array([layer.forward for layer in part.layers]) / batches,
         backward=np.array([layer.backward for layer in part.layers]) / batches,
-        link=group_network(setup, 2, inner * copies) if parallelism.pipeline.stages > 1 else None,
-        sent=AllGather(_boundary_elements(setup, inner) * ARITHMETIC_BYTES[described.arithmetic]),
+        link=group_network(setup, 2, tensor * alike) if parallelism.pipeline.stages > 1 else None,
+        sent=AllGather(
+            _boundary_elements(setup, tensor * parallelism.context) * ARITHMETIC_BYTES[described.arithmetic]
+        ),
         experts=experts,
     )
     mine = model.mine.tolist()
@@ -83,11 +84,11 @@ def divide_model(setup: Setup, parallelism: Parallelism) -> Setup:
     return replace(
         setup,
         workload=workload,
-        nodes=copies // inside,
+        nodes=alike // inside,
         gpus_per_node=inside,
-        fabric=setup.fabric.shared_by(inner * parallelism.pipeline.stages, each // inside),
+        fabric=setup.fabric.shared_by(parallelism.parts, each // inside),
         divided=model,
-        groups=inner * parallelism.pipeline.stages,
+        groups=parallelism.parts,
     )
 
 
@@ -236,10 +237,10 @@ def _refuse_unfit(setup: Setup, parallelism: Parallelism) -> None:
     if each % inner and inner % each:
         hint = "GPUs that share layers fill whole nodes, or several groups fit into one"
         raise expected(f"a tensor and context axis that fit nodes of {each} GPUs", str(inner), hint)
-    copies = setup.workers // size
-    inside = max(1, each // inner)
-    if copies % inside and inside % copies:
-        raise expected(f"copies that fill nodes evenly, {inside} in each", str(copies))
+    alike = setup.workers // parallelism.parts
+    inside = max(1, each // parallelism.tensor)
+    if alike % inside and inside % alike:
+        raise expected(f"GPUs with the same weights that fill nodes evenly, {inside} in each", str(alike))
     if pipeline.schedule == "1f1b" and pipeline.chunks > 1 and batches % pipeline.stages:
         hint = "an interleaved schedule takes micro-batches in groups of as many as there are stages"
         raise expected(f"a multiple of {pipeline.stages} `micro_batches`", str(batches), hint)
@@ -251,7 +252,7 @@ def _refuse_unfit(setup: Setup, parallelism: Parallelism) -> None:
         raise expected("a network within one site, for `parallelism`", setup.fabric.kind, hint)
     refuse_unlike(setup, "`parallelism`")
     if parallelism.expert > 1:
-        _refuse_unfit_experts(setup, parallelism.expert, inner, copies)
+        _refuse_unfit_experts(setup, parallelism.expert, parallelism.tensor, alike)
 
 
 def _refuse_unfit_experts(setup: Setup, size: int, inner: int, copies: int) -> None:

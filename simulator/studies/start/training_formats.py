@@ -130,7 +130,7 @@ def _of_megatron(stated: Stated) -> None:
     stated.assume({"distributed_backend": "nccl", "transformer_impl": "transformer_engine"})
     stated.write_optimiser("optimizer")
     copies = stated.count_copies(tensor, context, stages)
-    _write_distributed_optimiser(stated, copies)
+    _write_distributed_optimiser(stated, copies, context)
     micro, total = stated.find("micro_batch_size", int), stated.find("global_batch_size", int)
     passes = stated.find("num_micro_batches", int)
     stated.write_batch(micro, passes, total, copies, "micro_batch_size, global_batch_size")
@@ -177,7 +177,7 @@ def _write_sizes(stated: Stated, tensor: int) -> None:
     stated.read("group_query_attention")
 
 
-def _write_distributed_optimiser(stated: Stated, copies: int | None) -> None:
+def _write_distributed_optimiser(stated: Stated, copies: int | None, context: int) -> None:
     """Buckets of the larger of 40 million and one million parameters per copy; one bucket where nothing overlaps."""
     if stated.get("use_torch_fsdp2", False) or stated.get("use_megatron_fsdp", False):
         stated.write("scheduler.kind", "fsdp")
@@ -192,7 +192,8 @@ def _write_distributed_optimiser(stated: Stated, copies: int | None) -> None:
     if instances > 1:
         if copies is None or copies % instances:
             stated.refuse("num_distributed_optimizer_instances", "a part of the copies", "state the GPUs: --gpus")
-        stated.write("scheduler.shard", copies // instances, "copies / num_distributed_optimizer_instances")
+        why = "copies x context / num_distributed_optimizer_instances"
+        stated.write("scheduler.shard", copies * context // instances, why)
     stated.write("scheduler.overlap_grad_reduce", reduces, "overlap_grad_reduce")
     stated.write("scheduler.overlap_param_gather", gathers, "overlap_param_gather")
     if stated.get("no_gradient_accumulation_fusion", False) or not stated.get("gradient_accumulation_fusion", True):
@@ -269,7 +270,8 @@ def _write_fsdp(stated: Stated, half: str) -> None:
         stated.write("workload.recompute", "full")
     stated.apply({"parallelism.tensor": "tp_size", "parallelism.context": "cp_size"}, _AXES)
     shard = stated.find(f"{_AXES}dp_shard_size", int)
-    stated.write("scheduler.shard", shard if stated.get(f"{_AXES}dp_replicate_size", 1) > 1 else None)
+    if stated.get(f"{_AXES}dp_replicate_size", 1) > 1 and shard is not None:
+        stated.write("scheduler.shard", shard * stated.get(f"{_AXES}cp_size", 1), "dp_shard_size x cp_size")
 
 
 _LOGS = r"tensorboard.*|wandb.*|.*csv_monitor.*|log_.*|.*_interval|comms_logger.*|.*seed"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from simulator.studies.start.training_keys import FORMATS_OF, Format, Stated
@@ -50,7 +51,8 @@ def _of_torchtitan(stated: Stated) -> None:
     stated.read(f"{_P}pipeline_parallel_schedule", f"{_P}pipeline_parallel_microbatch_size")
     total = total if total is not None and total > 0 else None
     stated.write_batch(micro, None if total else passes, total, copies, f"{_T}local_batch_size")
-    _write_data_parallel(stated, shard, stages, "scheduler.inside." if _write_fault_tolerance(stated) else "scheduler.")
+    to = "scheduler.inside." if _write_fault_tolerance(stated) else "scheduler."
+    _write_data_parallel(stated, shard * context, stages, to)  # dp_shard x cp share a model
 
 
 def _write_data_parallel(stated: Stated, shard: int, stages: int, to: str) -> None:
@@ -163,11 +165,12 @@ def _write_local_steps(stated: Stated, prefix: str, key: str, method: str, count
 def _of_maxtext(stated: Stated) -> None:
     """Keys of MaxText (AI-Hypercomputer/maxtext, configs/base.yml and `DilocoParams`, 2026), with their defaults."""
     axes = {"tensor": "tensor", "context": "context", "pipeline.stages": "pipeline"}
-    copy = 1
+    sizes = list[int]()
     for to, axis in axes.items():
         size = stated.get(f"dcn_{axis}_parallelism", 1) * stated.get(f"ici_{axis}_parallelism", 1)
         stated.write(f"parallelism.{to}", size if size > 1 else None)
-        copy, stages = copy * size, size
+        sizes.append(size)
+    copy, (_, context, stages) = math.prod(sizes), sizes
     if stated.find("base_emb_dim", int):
         stated.write("workload.model", "transformer")
         rows = {"layers": "base_num_decoder_layers", "hidden": "base_emb_dim", "heads": "base_num_query_heads"}
@@ -204,6 +207,7 @@ def _of_maxtext(stated: Stated) -> None:
         if copies is None or copies % slices:
             stated.refuse("ici_fsdp_parallelism", "the number of devices beside it", "--gpus")
         shard = copies // slices * across
+    shard *= context  # weights are sharded by this axis, too (logical_axis_rules of `embed`)
     stated.write("scheduler.kind", "bucketed" if shard == 1 else "fsdp", "ici_fsdp_parallelism")
     stated.write("scheduler.shard", shard if shard > 1 else None, "ici_fsdp_parallelism x dcn_fsdp_parallelism")
     stated.notes.append("XLA orders the collectives of MaxText; the loops of PyTorch stand for it.")

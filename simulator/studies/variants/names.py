@@ -25,9 +25,9 @@ def sharded_part(scheduler: Scheduler) -> Sharded | None:
 def mesh_of(scenario: Scenario, scheduler: Sharded) -> Mesh:
     """Groups of a schedule on the scenario's cluster, or in one of its sites where local steps lie between them."""
     cluster, parallelism, outer = scenario.cluster, scenario.parallelism, scenario.scheduler
-    each = max(1, cluster.gpus_per_node // (parallelism.tensor * parallelism.context))
+    each = max(1, cluster.gpus_per_node // parallelism.tensor)
     inside = isinstance(outer, LocalSteps) and outer.inside is not None
-    copies = (_site_of(scenario) if inside else cluster.nodes) * cluster.gpus_per_node // parallelism.copy_size
+    copies = (_site_of(scenario) if inside else cluster.nodes) * cluster.gpus_per_node // parallelism.parts
     size = scheduler.shard or copies
     compressed = not isinstance(scenario.sparsifier, Dense) and not inside
     return Mesh(size, min(size, each), copies // size, scenario.workload.micro_batches, compressed)
@@ -50,7 +50,7 @@ def settings_of(scheduler: Sharded, scenario: Scenario) -> Iterator[Sharded]:
     whole = mesh_of(scenario, exact.model_copy(update={"shard": None}))
     sizes = [whole.each]
     if isinstance(scenario.cluster.network, WideArea):
-        sizes.append(_site_of(scenario) * scenario.cluster.gpus_per_node // scenario.parallelism.copy_size)
+        sizes.append(_site_of(scenario) * scenario.cluster.gpus_per_node // scenario.parallelism.parts)
     for size in (None, *sorted({size for size in sizes if 1 < size < whole.size and whole.size % size == 0})):
         each = exact.model_copy(update={"shard": size})
         yield from each.settings(mesh_of(scenario, each))

@@ -131,6 +131,24 @@ def test_divided_tokens_send_keys_and_values():
     assert on_axis(divided({"context": 4}, nodes=1)) == pytest.approx(8 * LAYERS * 3 * whole, rel=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("scheduler", "sent"),
+    [("bucketed", 2 * 4), ({"kind": "megatron", "reduce_in": "fp32"}, 4 + 2), ({"kind": "fsdp", "keep": "forward", "accumulate": "none"}, 4 + 2)],
+    ids=lambda each: each if isinstance(each, str) else None,
+)  # fmt: skip
+@pytest.mark.parametrize("context", [1, 2, 8])
+def test_gpus_that_share_tokens_exchange_gradients_as_copies_do(scheduler, sent, context):
+    """All 16 GPUs have the same weights, whatever part of a sample each has: 15/16 of so many bytes of each."""
+    precision = {"gradients": "bf16", "travels": "fp32"}
+    workload = {"precision": precision, "batch_size": 8, "micro_batches": 1}
+    plan = plan_of(divided({"context": context}, nodes=4, gpus_per_node=4, scheduler=scheduler, workload=workload))
+    first = network_uses(plan)[: 1 if plan.setup.sharding is None else 2]
+    numel = plan.setup.workload.numel if plan.setup.sharding is None else sum(plan.setup.sharding.numels)
+    assert plan.wiring.layout.workers * (plan.setup.sharding.size if plan.setup.sharding else 1) == 16
+    total = sum(float(use.traffic.sent[: use.wiring.layout.workers].mean()) for use in first)
+    assert total == pytest.approx(15 / 16 * sent * numel, rel=1e-3)
+
+
 SPLITS = [Split(tensor=4), Split(tensor=4, sequence=True), Split(tensor=2, context=4), Split(context=8)]
 
 
