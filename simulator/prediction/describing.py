@@ -212,10 +212,10 @@ def period_times(plan: Plan, figures: IterationFigures, time: float) -> PeriodTi
     """The figures of a period of local steps that take `time` seconds each.
 
     Compute utilisation is the share of the time in which a worker takes inner steps (Douillard et al., 2501.18512,
-    section 3.5): forward and backward pass, and the inner optimiser.
+    section 3.5): forward and backward pass, and the inner optimiser, with what exchanges slow them down.
     """
     steps, breakdown, work = plan.steps, figures.timed, plan.work
-    computed = breakdown["forward"] + breakdown["backward"] + work.update
+    computed = work.update + sum(figures.mean(term) for term in ("forward", "backward", "slowdown"))
     kernels = breakdown["selection"] + breakdown["combine"] + float(work.outer.sum()) / steps
     if plan.inside is not None:
         own = plan.inside.step

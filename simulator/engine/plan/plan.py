@@ -231,9 +231,11 @@ class Plan(Record, dict=True):
 
     @property
     def single_gpu_time(self) -> float:
-        """Seconds of the same iteration on one GPU with this runtime, without exchange or selection."""
-        work = self.of_step.work
-        return self.work.input_alone + work.compute_alone + work.emptying + work.update_alone
+        """Seconds of the same iteration on one GPU with this runtime, without exchange or selection; of a pipeline the
+        mean over its stages."""
+        work, divided = self.of_step.work, self.of_step.setup.divided
+        compute = work.compute_alone * (1.0 if divided is None else divided.mean_over_first)
+        return self.work.input_alone + compute + work.emptying + work.update_alone
 
     def traffic_between(self) -> csr_array:
         """Bytes (P, P), sparse, that each place (row) sends to each other (column) in one iteration."""

@@ -131,6 +131,13 @@ class DividedModel(Record):
         of_first = [place_chunk(pipeline.schedule, 0, pipeline.stages, chunk) for chunk in range(pipeline.chunks)]
         return np.flatnonzero(np.isin(self.chunk, of_first))
 
+    @property
+    def mean_over_first(self) -> float:
+        """How many times as long as the first stage a stage computes, mean over all."""
+        both = self.forward + self.backward
+        first = float(both[self.mine].sum()) * self.parallelism.pipeline.stages
+        return float(both.sum()) / first if first else 1.0
+
 
 class Setup(Record):
     """The parts of a scenario from which one iteration is planned.

@@ -335,6 +335,10 @@ _CONTENTS: dict[str, Callable[[Numbers], str]] = {
     ),
     "queueing": _describe_queueing,
     "waiting_for_slowest": _describe_waiting,
+    "waiting_for_stages": lambda numbers: (
+        f"micro-batches: {numbers['micro_batches']}, in {numbers['stages']} stages of "
+        f"{count_of(numbers['chunks'], 'chunk')}, {numbers['schedule']}"
+    ),
     "transfer": lambda numbers: f"{_describe_calls(numbers)} and a payload of {show_bytes(numbers['payload_bytes'])}",
     "start_up": lambda numbers: (
         f"{_describe_calls(numbers)}; latency {show_time(numbers['latency_s'])}"

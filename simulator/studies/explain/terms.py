@@ -201,6 +201,7 @@ def terms_of(prediction: Prediction) -> tuple[list[TermShare], Exposure]:
         "data_loading": idle["data_loading"],
         **{key: parts[key] for key in BREAKDOWN[:place]},
         "waiting_for_slowest": idle["waiting_for_slowest"],
+        "waiting_for_stages": idle["waiting_for_stages"],
         "queueing": float(exposed.queued.sum()) + own["sharing"],
         "start_up": own["start_up"],
         "transfer": own["transfer"],
@@ -213,7 +214,7 @@ def terms_of(prediction: Prediction) -> tuple[list[TermShare], Exposure]:
     numbers = _numbers(prediction, exposed, queued, use)
     made = []
     for key, value in seconds.items():
-        if key == "inside" and site is None:
+        if (key == "inside" and site is None) or (key == "waiting_for_stages" and not value):
             continue
         term, spent = _EXPOSED.get(key) or TERMS[key], max(0.0, float(value))  # rounding may go below 0
         made.append(
@@ -253,6 +254,10 @@ def _numbers(
         "slowdown": {"compute_slowdown": plan.of_step.slowdown, "slowed_s": prediction.simulated.figures.slowed},
         "selection": {"kernels": use["selection"]},
         "waiting_for_slowest": {"jitter": scenario.cluster.stragglers.jitter, "kernel_spread": _spread(scenario, use)},
+        "waiting_for_stages": {
+            **scenario.parallelism.pipeline.model_dump(),
+            "micro_batches": workload.micro_batches,
+        },
         "queueing": {
             "exchanges_in_front": len(exposed.before),
             "meanwhile_s": {part: float(queued[part]) for part in PARTS if part != "kernel"},
@@ -290,7 +295,7 @@ def _evidence(term: str, prediction: Prediction, use: Mapping[str, list[KernelCo
     workload, runtime = scenario.workload, scenario.cluster.runtime
     stated = term == "slowdown" and workload.compute_slowdown is not None
     rows: list[tuple[str, str, float | None, str]]
-    if stated or term in ("forward", "backward", "data_loading"):
+    if stated or term in ("forward", "backward", "waiting_for_stages", "data_loading"):
         rows = [("profile", workload.name, None, workload.source)]
     elif term in ("selection", "combine", "update"):
         kernels = [*use[term], *(use["exchange"] if term == "combine" else ())]

@@ -176,7 +176,7 @@ def _value(text: str, dimension: str, name: str) -> float:
     return made
 
 
-_MOST_NODES = 1024
+_MOST_GPUS = 1024
 _RATES = ("cluster.network.between.rate", "cluster.network.bandwidth")
 """Where the bandwidth stands that limits exchanges: of the lines between sites, where there are any, or of the NICs."""
 NAMES = ("bandwidth", "inner_steps", "density", "nodes")
@@ -239,7 +239,7 @@ def _all(scenario: Scenario) -> list[Unknown]:
     if value_at(scenario, "sparsifier.density") is not None:
         densities = tuple(10 ** (power / 2) for power in range(-12, 1))
         made.append(Unknown("sparsifier.density", densities, name="density", least=False))
-    most = max(_MOST_NODES // cluster.gpus_per_node, 2)
-    nodes = tuple(float(2**power) for power in range(1, 11) if 2**power <= most)
+    most = max(_MOST_GPUS // cluster.gpus_per_node, 8 * cluster.nodes, 2)
+    nodes = tuple(float(2**power) for power in range(1, most.bit_length()))
     made.append(Unknown("cluster.nodes", nodes, whole=True, name="nodes", least=True))
     return made

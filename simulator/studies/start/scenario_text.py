@@ -234,7 +234,7 @@ def _training(answers: Answers) -> Iterator[Line]:
             raise InputError(Problem("--precision", "a described model, for products in fp8", answers.model.name))
         yield "  arithmetic: fp8", "products of the blocks; gradients are in bf16"
         yield "  precision: bf16"
-    elif answers.precision and answers.precision != "fp32":
+    elif answers.precision and answers.precision != workload.precision.gradients:
         yield f"  precision: {answers.precision}", "format of gradients and of what travels"
         if workload.device:
             yield f"  # Times stay those of the profile, which are of {workload.measured_precision}: give compute_time."

@@ -57,11 +57,17 @@ def settings_of(scheduler: Sharded, scenario: Scenario) -> Iterator[Sharded]:
 
 
 def wires_of(scheduler: Sharded, scenario: Scenario) -> Iterator[Sharded]:
-    """A schedule with everything that is rounded within its groups; formats between nodes where groups have several."""
-    mesh = mesh_of(scenario, scheduler)
+    """A schedule with everything that is rounded within its groups; formats between nodes where groups have several.
+
+    Gathers in fp8 are those of layers that multiply in fp8 (torchao, Transformer Engine).
+    """
+    mesh, origin = mesh_of(scenario, scheduler), scenario.workload.origin
+    in_fp8 = origin is not None and origin.architecture.arithmetic == "fp8"
     for fields in scheduler.wires:
         made = type(scheduler).model_validate({**scheduler.model_dump(), **fields})
         wire = made.reduce_wire
+        if made.gather_wire == "fp8" and not in_fp8:
+            continue
         if mesh.size > 1 and (mesh.size > mesh.each or wire is None or wire.between is None):
             yield made
 
