@@ -157,7 +157,8 @@ def _memory_of(scenario: Scenario, plan: Plan) -> MemoryUse:
     made = [activation_part(workload), FRAMEWORK]
     if inner.setup.sharding is not None:
         made += sharded_parts(inner)
-    made += [*model_parts(workload), *update_parts(workload)]
+    sharded = inner.setup.sharding is not None and inner.setup.sharding.size > 1
+    made += [*model_parts(workload, sharded=sharded), *update_parts(workload)]
     if inner is not plan:
         made += buffer_parts(workload, Dense(), inner)
         workload = plan.setup.workload

@@ -62,14 +62,14 @@ def exact(name: str, nbytes: float, how: str) -> MemoryPart:
     return MemoryPart(name, nbytes, nbytes, nbytes, how)
 
 
-def model_parts(workload: Workload) -> Iterator[MemoryPart]:
-    """Parameters, gradients and what the optimiser keeps of them."""
+def model_parts(workload: Workload, *, sharded: bool = False) -> Iterator[MemoryPart]:
+    """Parameters, gradients and what the optimiser keeps of them; of `sharded` ones what is gathered is cast already."""
     precision, numel = workload.precision, workload.numel
     width, made = precision.gradient_bytes, precision.gradients
     frozen, how = workload.not_trained, f"{width} B ({made}) for each of {numel:,} parameters"
     how += f", and {show_memory(frozen)} that are not trained" if frozen else ""
     yield exact("parameters", width * numel + frozen, how)
-    if precision.gradients == "fp32" and workload.measured_precision != "fp32":
+    if precision.gradients == "fp32" and workload.measured_precision != "fp32" and not sharded:
         how = "2 B per parameter: torch.autocast keeps the weights that it has cast until the backward pass has ended"
         yield MemoryPart("cast_weights", 2.0 * numel, 0.0, 2.0 * numel, how)
     if precision.has_master_weights:

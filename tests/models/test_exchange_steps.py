@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from simulator.models.exchange import AllGather, Bucket, Layout, Selection, alike
+from simulator.models.exchange import AllGather, Bucket, Layout, Selection, alike, all_to_all
 
 
 def test_dedicated_servers_are_on_nodes_of_their_own_after_those_of_the_workers():
@@ -54,3 +54,16 @@ def test_a_bucket_has_the_elements_of_its_pieces_in_fp32_with_32_bit_indices():
     bucket = Bucket(0, (3, 4), 1)
     assert (bucket.numel, bucket.value_bytes, bucket.index_bytes, bucket.long_index_bytes) == (7, 4, 4, 8)
     assert (bucket.offset, bucket.fragment) == (0, 0)
+
+
+@pytest.mark.parametrize(("nodes", "gpus"), [(1, 5), (6, 1), (2, 8), (3, 4)])
+def test_of_all_pairs_no_message_in_a_node_waits_behind_one_between_nodes(nodes, gpus):
+    """All p (p - 1) messages once; in a round every worker sends and receives one, and all or none leave their node."""
+    layout, seen = Layout(nodes, gpus), set()
+    rounds = all_to_all(np.ones(1), layout)
+    for item in rounds:
+        assert sorted(item.src) == sorted(item.dst) == list(range(layout.workers))
+        assert len(set((item.src // gpus == item.dst // gpus).tolist())) == 1
+        seen |= set(zip(item.src.tolist(), item.dst.tolist(), strict=True))
+    assert len(rounds) == layout.workers - 1 and len(seen) == layout.workers * (layout.workers - 1)
+    assert [bool(item.src[0] // gpus == item.dst[0] // gpus) for item in rounds].count(True) == gpus - 1

@@ -136,25 +136,48 @@ def _rate_of_a_node(scenario: Scenario) -> float:
     return (result.throughput or 0.0) / result.workers
 
 
+class _DenseRuns:
+    """Dense runs along an axis; the fastest at a value is the one to be beaten there."""
+
+    def __init__(self, unknown: Unknown) -> None:
+        self.unknown, self.runs = unknown, list[Along]()
+
+    def add(self, opponent: Opponent) -> Search[bool]:
+        """Add one more, unless it is there; whether it was added."""
+        made = opponent.scenario
+        if any((made.scheduler, made.topology) == (it.scenario.scheduler, it.scenario.topology) for it in self.runs):
+            return False
+        shared = value_at(made, self.unknown.key) is not None
+        self.runs.append(Along(self.unknown if shared else replace(self.unknown, key=""), made))
+        yield [AskedPoint(self.runs[-1], value) for value in self.unknown.tried]
+        return True
+
+    def fastest(self, value: float) -> Along | None:
+        """That with the least time at a value that was evaluated; None where none can be run."""
+        known = [(made.spread.time, place) for place, it in enumerate(self.runs) if (made := it.at(value)) is not None]
+        return self.runs[min(known)[1]] if known else None
+
+
 def _answer(
     scenario: Scenario, target: PlanTarget, unknown: Unknown, opponent: Opponent | None = None
 ) -> Search[UnknownNeeded]:
-    """What one unknown has to be, as a search along it; `opponent`: the dense run that is to be slower."""
-    along, dense = Along(unknown, scenario), None
+    """What one unknown has to be, as a search along it; `opponent`: the dense run that is to be slower, and at the
+    answer so is the one that is the fastest there."""
+    along, dense = Along(unknown, scenario), _DenseRuns(unknown)
+    yield [AskedPoint(along, value) for value in unknown.tried]
     if opponent is not None:
-        shared = value_at(opponent.scenario, unknown.key) is not None
-        dense = Along(unknown if shared else replace(unknown, key=""), opponent.scenario)
-    sides = [along] if dense is None else [along, dense]
-    yield [AskedPoint(side, value) for side in sides for value in unknown.tried]
+        yield from dense.add(opponent)
 
     def wanted_at(value: float) -> PlanTarget | None:
         """The target at a value, where dense has a time of its own; None where it cannot be run."""
-        other = None if dense is None else dense.at(value)
-        return target if dense is None else other and _against(target, other.spread.time)
+        if opponent is None:
+            return target
+        rival = dense.fastest(value)
+        return None if rival is None else _against(target, rival.evaluated(value).spread.time)
 
     def missed(value: float, longer: float = 1.0) -> Search[float | None]:
         """By which share the target is missed, if everything takes `longer` times as long; met exactly is met."""
-        yield [AskedPoint(side, value) for side in sides]
+        yield [AskedPoint(side, value) for side in (along, *dense.runs)]
         known, wanted = along.at(value), wanted_at(value)
         if known is None or wanted is None:
             return None
@@ -184,19 +207,28 @@ def _answer(
         status="refused",
     )
     found = yield from find(1.0)
+    for _ in range(_OPPONENTS if opponent is not None else 0):
+        if found is None or found.value is None:
+            break
+        if not (yield from dense.add(best_dense(unknown.at(scenario, found.value)))):
+            break
+        found = yield from find(1.0)
     if found is None:
-        refusals = [item for side in sides for item in side.known.values() if isinstance(item, InputError)]
+        refusals = [
+            item for side in (along, *dense.runs) for item in side.known.values() if isinstance(item, InputError)
+        ]
         return replace(made, reason=str(refusals[-1]))
     made = replace(made, status=found.status, upwards=found.upwards, again=found.again)
     if found.value is None:
         return replace(made, **shown("best", found.best, "best_reached"))
     # The answers if everything takes as long as at the ends of the interval at the answer; None: beyond the range.
+    sides = [along, *dense.runs]
     yield [AskedPoint(side, found.value, "full") for side in sides]
     at_answer = along.evaluated(found.value, "full")
-    if dense is None:
+    if (rival := dense.fastest(found.value)) is None:
         factors = _longer(target, at_answer)
     else:
-        ratio = compare_spreads(at_answer.spread, dense.evaluated(found.value, "full").spread)
+        ratio = compare_spreads(at_answer.spread, rival.evaluated(found.value, "full").spread)
         factors = tuple(ratio.value / end for end in ratio.interval()[::-1])
     ends = list[float | None]()
     for longer in factors:
@@ -276,6 +308,8 @@ _MOST_FOLLOWED = 64
 """GPUs that are tried where every message is followed: a run takes about as long as their square."""
 _LONG = 10.0
 """Seconds from which on a search says how long it takes."""
+_OPPONENTS = 4
+"""Most dense runs that an answer is compared with: the fastest one need not be the same everywhere."""
 _SEARCHED = 16
 """Points that the searches of one unknown need, about: of its answer and of both ends of its interval."""
 _CLOSE, _CLOSE_END = 1e-6, 1e-4
