@@ -13,10 +13,10 @@ from places import ROOT
 from simulator.loading.documents import MAX_BYTES
 from simulator.models.timeline import BREAKDOWN
 from simulator.prediction.run import run, with_responses
-from simulator.reporting.answers.compared import PointPair
+from simulator.reporting.answers.compared import PointPair, SingleValued, ValuesOfOne
 from simulator.scenario.reading import load
 from simulator.studies.compare.run_differences import compare_outcomes
-from simulator.studies.compare.sweep_differences import _summarise
+from simulator.studies.compare.sweep_differences import SweepOutcome, _summarise, compare_sweeps
 from simulator.studies.sweep.sweep import run_sweep
 from simulator.units import show_time
 
@@ -132,6 +132,41 @@ def test_sweeps_are_joined_on_what_varies(tmp_path):
     assert "2 are slower in B" in " ".join(output.split()) and NASTY in output
 
 
+def row(time, digest, varied, **terms):
+    cells = {f"breakdown_s.{name}": seconds for name, seconds in terms.items()}
+    return {"digest": digest, "iteration_time_s": time, "error": None, "warnings": digest, **varied, **cells}
+
+
+def test_sweeps_by_hand():
+    """A has 4 points and B 5, of which 3 are in both: twice as long, within 1 %, and one that failed in B.
+
+    Two points with equal values are told apart by their order.
+    """
+    a = [row(1.0, "a", {"n": 4, "seed": 1}, forward=1.0), row(2.0, "b", {"n": 4, "seed": 1}, forward=2.0)]
+    a += [row(3.0, "c", {"n": 8, "seed": 1}, forward=3.0), row(4.0, "d", {"n": 16, "seed": 1})]
+    b = [row(2.0, "A", {"n": 4}, forward=1.5, update=0.5), row(2.01, "b", {"n": 4}, forward=2.01)]
+    b += [row(None, "C", {"n": 8}) | {"error": "too large"}, *(row(9.0, "x", {"n": n}) for n in (32, 64))]
+    names = {"sweep": "mine", "sweep_digest": "0"}
+    made = compare_sweeps(SweepOutcome("A", a, ("n", "seed"), names), SweepOutcome("B", b, ("n",), {}))
+    assert (made.keys, made.single_valued) == (["n"], [SingleValued("seed", "a", 1)])
+    assert [(point.ratio, point.largest_term, point.same_inputs) for point in made.points] == [
+        (2.0, "forward", False), (pytest.approx(1.005), "forward", True)
+    ]  # fmt: skip
+    assert [point.largest_difference for point in made.points] == pytest.approx([0.5, 0.01])
+    changes = {item.term: (item.mean, item.least, item.most) for item in made.terms}
+    assert changes == {"forward": pytest.approx((0.255, 0.01, 0.5)), "update": pytest.approx((0.25, 0.0, 0.5))}
+    assert made.failed == [{"n": 8, "error_a": None, "error_b": "too large"}]
+    assert (made.only_a, made.only_b) == ([{"n": 16}], [{"n": 32}, {"n": 64}])
+    assert made.values == [ValuesOfOne("n", [16], [32, 64])]
+    assert made.answer == (
+        "Of 2 points that succeeded in both sweeps, 1 is slower in B and 1 within 1 %. "
+        "B takes 1.42 times as long as A on the (geometric) mean, from 1 to 2 times."
+    )
+    same = compare_sweeps(SweepOutcome("A", a, ("n",), {}), SweepOutcome("A", a[:3], ("n",), {}))
+    assert same.answer == "Of 3 points that succeeded in both sweeps, 3 within 1 %."
+    assert same.values == [ValuesOfOne("n", [16], [])] and same.terms == []
+
+
 def test_a_stored_run_without_its_scenario_is_compared_by_its_figures(tmp_path):
     whole, bare = (invoke_run(tmp_path / name, "ring_check") for name in ("whole", "bare"))
     (bare / "scenario.yaml").unlink()
@@ -222,8 +257,11 @@ def test_a_scenario_compared_with_itself_makes_no_difference():
 def test_versions_that_differ_are_named(tmp_path):
     document = run(load("ring_check")).document
     for name, versions in (("a", {"sparsim": "0.0.1", "numpy": "1.26.0"}), ("b", {"sparsim": "0.0.1", "simpy": "4"})):
-        (tmp_path / f"{name}.json").write_text(json.dumps(document | {"versions": versions}))
-    lines = lines_of(tmp_path / "a.json", tmp_path / "b.json")
+        more = {"versions": versions, "fidelity": document["fidelity"] | {"reason": name}}
+        (tmp_path / f"{name}.json").write_text(json.dumps(document | more))
+    stored = str(tmp_path / "a.json"), str(tmp_path / "b.json")
+    assert [compare_outcomes(*stored)["fidelity"][side]["reason"] for side in "ab"] == ["a", "b"]
+    lines = lines_of(*stored)
     assert {"numpy 1.26.0 in A, none in B.", "simpy none in A, 4 in B."} <= set(lines)
     assert not [line for line in lines if line.startswith("sparsim ")]
 
