@@ -4,6 +4,7 @@ import json
 import math
 import re
 import shlex
+from types import SimpleNamespace
 
 import pytest
 from command_line import answered, printed, refused
@@ -13,12 +14,16 @@ from printed import lines_of
 from small_advice import CARD, DENSE, IDEAL, LAYERS, SMALL, TOPK, scenario
 
 from simulator.answers import keys_of, read_answer
-from simulator.errors import InputError
+from simulator.errors import InputError, Problem
 from simulator.prediction.run import run
+from simulator.progress import Watch
 from simulator.records import replace
 from simulator.reporting.answers.advised import MethodAdvice
+from simulator.reporting.answers.explained import Sensitivity, Slope
 from simulator.reporting.wording.advice import full_advice_blocks
+from simulator.scenario.changes import with_value
 from simulator.scenario.reading import load
+from simulator.studies.advice import advice as of_advice
 from simulator.studies.advice.advice import advise
 from simulator.studies.advice.candidates import Candidate, Grid, read_iterations
 from simulator.studies.quality.iterations import find_iterations, find_place
@@ -246,6 +251,37 @@ def test_command_line_text_answers_first(small_file, tmp_path, monkeypatch):
     for part in ("what to do", "sparsim run", "schedule, topology", "to target", "faster", "Reasons", "Not considered"):
         assert part in said
     assert "not modelled" in said
+
+
+def test_speed_ups_are_those_over_the_rival_on_the_same_cluster(monkeypatch):
+    """6, 4 and 5 s with the rival's method, schedule and topology over 2 s, over nothing, and over 10 s."""
+    seen, lost = [], InputError(Problem("x", "y", "z"))
+    times = lambda specs: seen.extend(specs) or [6.0, lost, 5.0, 2.0, 1.0, 10.0]  # noqa: E731
+    monkeypatch.setattr("simulator.studies.advice.advice.time_batch", times)
+    software = with_value(scenario(), "cluster.runtime.negotiation", 1.0)
+    rival = Candidate({"kind": "dense"}, {"kind": "sequential"}, {"kind": "tree"}).of(software)
+    specs = [scenario(bandwidth=bandwidth) for bandwidth in (1e6, 1e7, 1e8)]
+    for own_runtime, negotiation in ((False, 0.0), (True, 1.0)):
+        seen.clear()
+        assert of_advice._speed_ups(rival, own_runtime, specs) == [3.0, lost, 0.5]
+        assert seen[3:] == specs and [each.cluster.network for each in seen[:3]] == [s.cluster.network for s in specs]
+        kinds = [(each.sparsifier.kind, each.scheduler.kind, each.topology.kind) for each in seen[:3]]
+        assert kinds == [("dense", "sequential", "tree")] * 3
+        assert {each.cluster.runtime.negotiation for each in seen[:3]} == {negotiation}
+
+
+def test_inputs_that_turn_the_answer_are_those_at_half_or_twice_of_which_the_speed_up_crosses_1_percent(monkeypatch):
+    def slope(key, half, double):
+        return Slope(f"cluster.{key}", 1.0, "", 1.3, None, None, half, double, 0.0)
+
+    inputs = [slope("nodes", 1.0, 1.5), slope("network.latency", 1.2, 1.005), slope("network.bandwidth", 1.02, None)]
+    found = Sensitivity(base=1.3, inputs=inputs, top=[], without_effect=[], notes=[], answer="")
+    monkeypatch.setattr(of_advice, "sensitivity", lambda *_: found)
+    items = [SimpleNamespace(candidate=Candidate(), name=name) for name in ("dense", "topk")]
+    made = of_advice._speed_up_sensitivity(scenario(), *items, Watch(), None)
+    assert made.of == "the speed-up of topk over dense" and made.turned_by == [
+        "half the number of nodes (cluster.nodes)", "twice the network latency (cluster.network.latency)"
+    ]  # fmt: skip
 
 
 def told(document):

@@ -3,6 +3,7 @@
 import math
 import re
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 from in_json import in_json
@@ -143,9 +144,12 @@ def test_changes_of_sign_are_found_with_few_evaluations(gap, change):
         yield ()
         return gap(value)
 
-    ((below, other),) = search_together([find_change(counted, *((1, 10) if gap(1) < 0 else (10, 1)), 1e-3)])
+    ends = (1, 10) if gap(1) < 0 else (10, 1)
+    ((below, other),) = search_together([find_change(counted, *ends, 1e-3)])
     assert gap(below) < 0 and below == pytest.approx(change, rel=1e-3) and other == pytest.approx(change, rel=1e-3)
-    assert len(asked) < 50
+    assert len(asked) < 50 and abs(math.log(other / below)) <= math.log1p(1e-3)
+    ((below, other),) = search_together([find_change(counted, *ends, 0.0, whole=True)])
+    assert gap(below) < 0 <= (gap(other) or 0.0) and abs(below - other) == 1
 
 
 def test_two_bandwidths_in_each_decade_and_doublings_of_up_to_256_workers_are_tried():
@@ -212,6 +216,19 @@ def test_duels_together_find_what_each_finds_by_itself():
     rivals = [Along(axis, dense) for axis in axes]
     duels = [Duel(Along(item.axis, method), item) for item in rivals for method in (spec, other)]
     assert search_together([duel.search() for duel in duels]) == alone
+
+
+def test_where_exchanges_share_links_few_methods_are_compared_and_the_scenario_s_own_first(monkeypatch):
+    """Three at the most then; else all, four together, but for those that round more than the scenario."""
+    asked = []
+    keep = lambda _, parts, *__, **___: asked.append(parts) or {}  # noqa: E731
+    monkeypatch.setattr("simulator.studies.advice.crossings.map_watched", keep)
+    rounded = [SimpleNamespace(candidate=Candidate({"kind": "qsgd"}), rounded=True, live=False)]
+    for live, groups in ((False, [[6, 0, 1, 2], [3, 4, 5]]), (True, [[6, 0, 1]])):
+        others = [SimpleNamespace(candidate=Candidate({"kind": str(n)}), rounded=False, live=live) for n in range(6)]
+        others += [SimpleNamespace(candidate=Candidate(), rounded=True, live=False)]
+        assert crossings(lone(), [*rounded, *others]) == []
+        assert [[others.index(item) for _, item in group] for group in asked.pop()] == groups
 
 
 UP_TO, FROM = Win(None, 3.0, None, (2.0, 5.0)), Win(7.0, None, (None, 9.0), None)

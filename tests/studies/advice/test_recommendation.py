@@ -14,6 +14,7 @@ from simulator.records import replace
 from simulator.reporting.answers.advised import Availability, RankedRow
 from simulator.scenario.changes import with_value
 from simulator.scenario.reading import load
+from simulator.studies.advice import ranking as of_ranking
 from simulator.studies.advice.advice import advise
 from simulator.studies.advice.candidates import Candidate, Grid, dense_candidate
 from simulator.studies.advice.ranking import Ranking, find_unmeasured, ranking
@@ -33,9 +34,9 @@ def response(name, half, level="assumed", what="kernel topk, estimated"):
     return Response(item.key, (item,), -half, half)
 
 
-def ranked(method, time, *responses):
+def ranked(method, time, *responses, status="offered", **fields):
     row = RankedRow(
-        overrides={"sparsifier": method},
+        overrides={} if fields.pop("own", False) else {"sparsifier": method},
         method=method,
         sparsifier=method,
         density=None,
@@ -44,12 +45,12 @@ def ranked(method, time, *responses):
         iteration_time=time,
         interval=(time, time),
         throughput=None,
-        breakdown={},
+        breakdown=fields.pop("terms", {}),
         sent_per_worker=0.0,
         iterations_to_target=None,
         iterations_to_target_interval=None,
-        time_to_target=None,
-        availability=Availability("offered", "Here"),
+        time_to_target=fields.pop("target", None),
+        availability=Availability(status, "Here"),
     )
     return Combination(Candidate(), row, Spread(time, responses), None, 1.0, heavy=False, live=False)
 
@@ -153,14 +154,57 @@ def test_of_methods_that_cannot_be_told_apart_the_one_with_the_smaller_risk_is_t
 
 @pytest.mark.parametrize(("time", "kept"), [(0.603, True), (0.61, False)])
 def test_a_method_in_use_is_kept_where_another_gains_less_than_a_hundredth(time, kept):
-    mine, fast = ranked("qsgd", time, response("qsgd", 0.05)), ranked("topk", 0.6, response("topk", 0.05))
-    mine.row = replace(mine.row, overrides={})
+    mine, fast = ranked("qsgd", time, response("qsgd", 0.05), own=True), ranked("topk", 0.6, response("topk", 0.05))
     ranks = Ranking((fast, mine, ranked("dense", 1.0)), "iteration_time")
     made = describe(ranks, recommend_at_hand(ranks, recommendation(ranks)))
     said = "Keep yours, qsgd (wfbp, ring) (Here): nothing at hand is expected to be faster by more than 1 %."
     assert made.answer.startswith(said if kept else "Compress with topk (wfbp, ring) (Here).")
     assert made.recommended == ({} if kept else {"sparsifier": "topk"})
     assert ("qsgd cannot be told apart from topk; it is yours." in made.details) == kept
+
+
+@pytest.mark.parametrize(
+    ("time", "terms", "chosen", "rival", "compresses"),
+    [
+        (0.5, {}, "mine", "mine", True),  # it surely pays
+        (0.995, {}, "mine", "mine", True),  # dense is recommended of what is at hand, and is still slower
+        (0.999, {"communication_exposed": 0.001}, "mine", "mine", True),  # compute hides all of dense's communication
+        (1.0, {}, "dense", "topk", False),  # no faster than what is offered
+        (1.5, {}, "dense", "topk", False),
+    ],
+)
+def test_nothing_is_recommended_that_is_slower_than_the_scenario(time, terms, chosen, rival, compresses):
+    """Its method is research code; what is offered is dense, and a topk that is slower."""
+    mine, slow = ranked("mine", time, response("mine", 0.001), status="research", own=True), ranked("topk", 1.2)
+    ordered = sorted((mine, ranked("dense", 1.0, terms=terms), slow), key=lambda item: item.time)
+    ranks = Ranking(tuple(ordered), "iteration_time")
+    made = recommend_at_hand(ranks, recommendation(ranks))
+    assert (made.chosen.row.method, made.compresses) == (chosen, compresses)
+    assert made.rival.ranked.row.method == rival and (made.without is not None) == (0.5 < time < 1)
+
+
+def test_times_to_a_target_that_are_not_known_are_no_reason_to_change():
+    """Two of three methods have one; the scenario's own has none, and is no faster than anything for that."""
+    dense, topk = ranked("dense", 1.0, target=100.0), ranked("topk", 0.5, target=200.0)
+    ranks = Ranking((dense, topk, ranked("mine", 0.1, own=True)), "time_to_target")
+    assert ranks.yours is None and [item.row.method for item in ranks.others] == ["topk"]
+    made = recommend_at_hand(ranks, recommendation(ranks))
+    assert made.chosen is dense and made.rival.ratio.value == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("parts", "share"),
+    [
+        ({}, 4 / 5e11),
+        ({"workload": {"batch_size": 1, "layers": LAYERS, "precision": "bf16"}}, 2 / 5e11),
+        ({"scheduler": "fsdp"}, 1 / 5e11),
+        ({"gpu": IDEAL}, 0.0),
+        ({"gpu": {"name": "unknown", "kernels": CARD["kernels"]}}, 0.0),
+    ],
+)
+def test_every_method_reads_all_gradients_of_its_share_at_least_once(parts, share):
+    """2,704,020 of them in 4 bytes or 2, of a model that four GPUs share a quarter, at 500 GB/s."""
+    assert of_ranking._seconds_to_read(scenario(**parts)) == pytest.approx(2_704_020 * share)
 
 
 def test_errors_that_methods_share_tell_them_apart():
@@ -180,6 +224,10 @@ def test_what_was_not_measured_is_listed_with_what_it_may_do():
     measured = ranked("topk", 0.8, response("topk", 0.4, "measured"), response("small", 0.005))
     assert find_unmeasured(measured.over(ranked("dense", 1.0), "iteration_time")) == []
     assert describe_unmeasured([]) == ""
+    both = [Doubt("link law", name, "assumed", width, more=0.2) for name, width in (("a", 1.5), ("b", 3.0))]
+    two = ranked("topk", 0.8, Response(("link law", "a"), tuple(both), -0.2, 0.2))
+    (row,) = find_unmeasured(two.over(ranked("dense", 1.0), "iteration_time"))
+    assert (row.width, row.id, row.input) == (3.0, ["a", "b"], "link law of a and link law of b")
 
 
 def without_kernels(name, *kernels):

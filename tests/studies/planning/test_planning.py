@@ -22,7 +22,7 @@ from simulator.studies.compare.opponent import best_dense
 from simulator.studies.planning import planning
 from simulator.studies.planning.planning import Solution, find_border, plan_backwards
 from simulator.studies.planning.targets import FASTER, NODE, PlanTarget, Training, Unknown, parse_target, unknowns_of
-from simulator.studies.variants.crossing import evaluate, find_change, search_together
+from simulator.studies.variants.crossing import evaluate, search_together
 
 sys.path.insert(0, str(ROOT / "tests" / "invariants"))
 
@@ -208,31 +208,6 @@ def test_the_measurement_that_is_named_is_that_of_the_largest_doubt_that_has_one
     assert (made.what, made.command, made.minutes) == ("topk", "sparsim record kernels --kernels topk", 1.0)
     assert (made.width, made.share) == (1.5, pytest.approx(16 / 169))
     assert planning._measurement(SimpleNamespace(spread=Spread(1.0, responses[2:]))) is None
-
-
-GAPS = [
-    lambda x: math.log(x / 7), lambda x: math.log(7 / x), lambda x: -1.0 if x < 7 else 1.0,
-    lambda x: None if x > 7 else -1.0, lambda x: (x / 7) ** 9 - 1,
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("gap", GAPS)
-@pytest.mark.parametrize("whole", [False, True])
-def test_a_change_of_sign_is_enclosed_as_closely_as_it_is_asked_for(gap, whole):
-    tried = []
-
-    def asked(value):
-        yield ()
-        tried.append(value)
-        return gap(value)
-
-    ends = (1.0, 1024.0) if (gap(1.0) or 0.0) < 0 else (1024.0, 1.0)
-    (found,) = search_together([find_change(asked, *ends, 1e-3, whole=whole)])
-    assert gap(found[0]) < 0 <= (gap(found[1]) or 0.0) and len(tried) <= 42
-    assert abs(found[0] - found[1]) <= (1 if whole else 1.001e-3 * min(found))
-    tried.clear()
-    (near,) = search_together([find_change(asked, *ends, 1e-9, close=0.1)])
-    assert gap(near[0]) > -0.1 or gap in GAPS[2:4]
 
 
 def test_the_interval_holds_the_answer():
