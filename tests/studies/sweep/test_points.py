@@ -180,6 +180,19 @@ def test_points_that_cannot_be_built_fail_alone(tmp_path):
     assert "expected slow workers below 2, got [3]" in made.table["error"][1]
 
 
+def test_every_point_is_in_one_shard_with_those_that_it_shares_work_with(tmp_path):
+    """Four of eight points cannot be built; of the others each pair differs in a seed."""
+    slow = "cluster.stragglers.slow: [[], [{worker: 3, factor: 2}], [{worker: 2, factor: 2}]]"
+    path = written(tmp_path, BASE + f"vary:\n  cluster.nodes: [2, 4]\n  {slow}\n  seed: [1, 2]\n")
+    points = GridPoints(read_document(path), tmp_path, strict=True)
+    whole = plan_sweep(points, None)
+    shards = [plan_sweep(points, (part, 3)) for part in (1, 2, 3)]
+    assert len(whole.broken) == 4 and sorted(n for plan in shards for n in plan.rows) == whole.rows == [*range(12)]
+    for plan in shards:
+        assert sorted(plan.rows) == sorted([*plan.broken, *(n for group in plan.groups for n in group)])
+    assert [list(plan.broken.values()) for plan in shards] == [[*whole.broken.values()][part::3] for part in range(3)]
+
+
 @pytest.mark.parametrize(
     ("name", "points"),
     [
