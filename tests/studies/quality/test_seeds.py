@@ -51,14 +51,6 @@ def test_intervals_hold_the_truth_in_nine_of_ten_cases():
     assert 0.83 <= held / count <= 0.97
 
 
-def test_more_seeds_narrow_the_interval():
-    more = observed([5.0, 5.2, 4.9, 5.1, 4.8, 5.0, 5.1, 4.9, 5.0], workers=2)
-    groups = by_setting([*observed([5.0, 5.1, 4.9]), *more])
-    noise = noise_of(groups, "here")
-    nine, three = (typical_steps(items, noise) for items in groups.values())
-    assert nine.high - nine.low < three.high - three.low
-
-
 def test_the_interval_repeats_to_the_bit():
     groups = draw(np.random.default_rng(2))
     noise = noise_of(groups, "here")

@@ -215,15 +215,6 @@ def test_a_goal_that_needs_many_runs_writes_a_sweep_that_runs(folder, goal):
 
 
 @pytest.mark.parametrize(
-    "framework", ["horovod-0.19", "runtimes/byteps-0.2", "bytescheduler-horovod-0.19", "runtimes/ideal"]
-)
-@pytest.mark.parametrize("method", ["dense", "topk 0.1 %"])
-def test_every_framework_gives_a_scenario_that_runs(folder, framework, method):
-    write(framework=framework, method=method, machines=2)
-    printed("run", "mine.yaml")
-
-
-@pytest.mark.parametrize(
     ("changes", "more", "message"),
     [
         ({"gpu": "v1000"}, (), "--gpu: expected a name of the list, got 'v1000': did you mean 'v100'?"),
