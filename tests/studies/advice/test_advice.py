@@ -259,15 +259,6 @@ def test_the_ranking_in_words_has_yours_below_and_what_was_not_run(small):
 
 
 @pytest.mark.long
-def test_what_turns_the_answer_is_told_only_where_something_does():
-    methods = Grid(SMALL.methods[:2], (None,), (None,))
-    slow, near = (told(advise(scenario(bandwidth=rate), grid=methods)) for rate in (1e7, 1e9))
-    assert not [line for line in slow if "The answer changes with" in line]
-    assert "The answer changes with twice the network bandwidth (cluster.network.bandwidth)" in " ".join(near)
-    assert "- 2 of 2 combinations were run." in slow
-
-
-@pytest.mark.long
 def test_a_method_without_its_iterations_has_no_time_to_target():
     found = advise(scenario(bandwidth=1e7), {"dense": 1000}, grid=replace(SMALL, topologies=(None, {"kind": "tree"})))
     lines = told(found)

@@ -9,12 +9,10 @@ import pytest
 from in_json import in_json
 from small_advice import DENSE, IDEAL, LAYERS, SMALL, scenario
 
-from simulator.models.curves import Affine
 from simulator.prediction.doubts.doubt import Doubt
 from simulator.prediction.doubts.spread import Response, Spread
 from simulator.prediction.run import run
 from simulator.records import replace
-from simulator.scenario.changes import with_value
 from simulator.studies.advice.advice import advise
 from simulator.studies.advice.candidates import Candidate, Grid
 from simulator.studies.advice.crossings import (
@@ -64,14 +62,6 @@ def test_bandwidth_at_which_selection_eats_what_it_saves():
     assert win.start is None and win.stop == pytest.approx(saved / cost, rel=1e-3)
 
 
-def test_a_wider_interval_of_the_prediction_widens_the_break_even():
-    spec = lone(cost=0.02)
-    unsure = with_value(spec, "cluster.gpu.kernels", {"topk": Affine(intercept=0.02, held_out_mape=0.1)})
-    (win,) = wins(bandwidth_axis(unsure), Candidate({"kind": "dense"}).of(spec), unsure).wins
-    low, high = win.stop_interval
-    assert low < win.stop * 0.9 and high > win.stop * 1.1
-
-
 def with_spreads(monkeypatch, halves):
     """Predictions whose times respond to one input by the halves (of logarithms) that are given by sparsifier."""
 
@@ -105,16 +95,6 @@ def test_the_ends_of_an_interval_are_where_the_predicted_ratio_is_what_the_sprea
     for end, ratio in ((low, 0.1), (high, -0.1)):
         first, second = (run(axis.at(item, end)).document["iteration_time_s"] for item in (spec, dense))
         assert math.log(second / first) == pytest.approx(ratio, abs=0.01)
-
-
-def test_intervals_to_first_order_hold_the_border_too():
-    spec = scenario()
-    dense = Candidate({"kind": "dense"}).of(spec)
-    for simulated in (True, False):
-        (win,) = wins(bandwidth_axis(spec), dense, spec, simulated).wins
-        low, high = win.stop_interval
-        assert low < win.stop
-        assert high is None or high > win.stop
 
 
 def test_of_workers_the_ends_are_whole_numbers_around_the_border(monkeypatch):
@@ -204,18 +184,6 @@ def test_a_method_that_refuses_the_scenario_s_schedule_is_compared_on_its_own():
     assert staged.refused == whole.refused and staged.refused.total() == 1
     (row,) = crossings(spec, whole.outcomes)
     assert row.schedule == "sequential" and row.bandwidth_words.startswith("faster below")
-
-
-def test_duels_together_find_what_each_finds_by_itself():
-    """Two methods and two axes, along each of which dense is shared."""
-    spec = scenario()
-    other = Candidate({"kind": "randomk", "density": 0.01}).of(spec)
-    dense = Candidate({"kind": "dense"}).of(spec)
-    axes = bandwidth_axis(spec), nodes_axis(spec)
-    alone = [wins(axis, dense, method) for axis in axes for method in (spec, other)]
-    rivals = [Along(axis, dense) for axis in axes]
-    duels = [Duel(Along(item.axis, method), item) for item in rivals for method in (spec, other)]
-    assert search_together([duel.search() for duel in duels]) == alone
 
 
 def test_where_exchanges_share_links_few_methods_are_compared_and_the_scenario_s_own_first(monkeypatch):

@@ -5,11 +5,10 @@ import math
 import pytest
 from in_json import in_json
 from long_examples import few_first
-from small_advice import CARD, DENSE, IDEAL, LAYERS, TOPK, scenario
+from small_advice import CARD, DENSE, IDEAL, LAYERS, scenario
 
 from simulator.prediction.doubts.doubt import Doubt, Measurement
 from simulator.prediction.doubts.spread import Response, Spread
-from simulator.progress import Watch
 from simulator.records import replace
 from simulator.reporting.answers.advised import Availability, RankedRow
 from simulator.scenario.changes import with_value
@@ -17,10 +16,10 @@ from simulator.scenario.reading import load
 from simulator.studies.advice import ranking as of_ranking
 from simulator.studies.advice.advice import advise
 from simulator.studies.advice.candidates import Candidate, Grid, dense_candidate
-from simulator.studies.advice.ranking import Ranking, find_unmeasured, ranking
+from simulator.studies.advice.ranking import Ranking, find_unmeasured
 from simulator.studies.advice.recommendation import recommend_at_hand, recommendation
 from simulator.studies.advice.search import Combination, search
-from simulator.studies.advice.summary import describe, describe_opponent, describe_unmeasured
+from simulator.studies.advice.summary import describe, describe_unmeasured
 from simulator.studies.compare.opponent import best_dense
 
 advise = in_json(advise)
@@ -263,12 +262,6 @@ def test_on_a_gpu_without_a_curve_the_first_line_never_recommends_top_k_without_
         assert asked or "try it" in document["details"][1]
 
 
-def test_a_measured_kernel_is_nothing_to_mention():
-    document = advise(scenario(bandwidth=1e6, gpu=IDEAL), grid=BOTH)
-    assert document["verdict"] == "yes" and "rests on" not in document["answer"] + document["summary"]["gain"]
-    assert document["ranking"][0]["rests_on"] == []
-
-
 def test_dense_is_taken_at_its_best_even_where_its_first_schedule_is_slow():
     """The stages look at all its schedules, though many methods are faster on the scenario's own."""
     methods = tuple(Candidate({"kind": "randomk", "density": 0.01 + 0.001 * i}) for i in range(12))
@@ -277,29 +270,9 @@ def test_dense_is_taken_at_its_best_even_where_its_first_schedule_is_slow():
     assert len([item for item in found.outcomes if item.row.method == "dense"]) == 3
 
 
-@pytest.mark.long
-def test_the_opponent_is_at_least_as_fast_as_what_the_framework_offers():
-    spec = load("quickstart", ("cluster.gpu=gpus/rtx2080ti-pytorch2",))
-    found = search(spec, Grid((Candidate(), dense_candidate(spec)), (None, {"kind": "mg_wfbp"}), (None,)))
-    text = describe_opponent(ranking(spec, found, None, Watch()), 2)
-    assert text.startswith("The opponent is dense at its best, dense (mg_wfbp, nccl): the fastest of 2 dense")
-    assert "With what Horovod offers, dense takes" in text
-    document = advise(spec, grid=Grid((Candidate(), dense_candidate(spec)), (None, {"kind": "bucketed"}), (None,)))
-    assert document["verdict"] != "yes"  # a yes against one all-reduce per tensor
-    assert document["opponent"].startswith("The opponent is dense at its best, dense (bucketed, nccl)")
-    alone = search(spec, Grid((Candidate(),), (None,), (None,)))
-    assert describe_opponent(ranking(spec, alone, None, Watch()), 0) == ""
-
-
 def test_dense_runs_under_the_runtime_that_is_named_for_it():
     spec = load("quickstart", ("cluster.runtime=runtimes/gtopksgd-mpi-topk",))
     dense = dense_candidate(spec)
     assert dense.overrides["cluster.runtime"] == "runtimes/gtopksgd-mpi-dense"
     assert dense.of(spec).cluster.runtime == best_dense(spec).scenario.cluster.runtime and dense != DENSE
     assert dense_candidate(scenario()) == DENSE
-
-
-def test_rows_of_methods_whose_messages_meet_are_compared_to_first_order():
-    spec = scenario(layers=LAYERS[:2], topology={"kind": "parameter_server", "servers": 0}, gpu=CARD)
-    document = advise(spec, grid=Grid((Candidate(), DENSE, TOPK), (None,), (None,)))
-    assert all(row["speed_up_over_dense_interval"] is not None for row in document["ranking"])

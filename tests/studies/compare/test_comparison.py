@@ -155,14 +155,6 @@ def test_sweeps_by_hand():
     assert same.values == [ValuesOfOne("n", [16], [])] and same.terms == []
 
 
-def test_a_stored_run_without_its_scenario_is_compared_by_its_figures(tmp_path):
-    whole, bare = (invoke_run(tmp_path / name, "ring_check") for name in ("whole", "bare"))
-    (bare / "scenario.yaml").unlink()
-    document = compare_outcomes(str(whole), str(bare))
-    assert not document["inputs"]["known"]
-    assert {row["difference"] for row in document["figures"] if row["key"].startswith("breakdown_s")} == {0}
-
-
 def test_page_is_one_file_with_all_text_escaped(tmp_path):
     scenario = tmp_path / "nasty.yaml"
     text = (ROOT / "scenarios" / "quickstart.yaml").read_text()
@@ -271,15 +263,6 @@ def test_terms_and_parts_that_this_version_does_not_know_keep_their_names(tmp_pa
     stored["breakdown_s"]["other_term"] = stored["memory"]["parts_bytes"]["other_part"] = 1.0
     (tmp_path / "a.json").write_text(json.dumps(stored))
     assert "other part" in printed("compare", tmp_path / "a.json", "quickstart", "-o", tmp_path / "a.html")
-
-
-def test_a_page_of_stored_documents_says_that_their_inputs_are_not_known(tmp_path):
-    for name, nodes in (("a", 4), ("b", 8)):
-        document = run(load("ring_check", (f"cluster.nodes={nodes}",))).document
-        (tmp_path / f"{name}.json").write_text(json.dumps(document))
-    page = page_of(tmp_path / "page.html", tmp_path / "a.json", tmp_path / "b.json")
-    assert "Inputs that differ" not in page.pieces and "Results" in page.pieces
-    assert [part for part in page.pieces if "are not known" in part]
 
 
 def test_equal_sweeps_have_nothing_to_tell(tmp_path, places):

@@ -425,38 +425,6 @@ def test_slopes_of_compute_and_kernels_are_their_shares():
     assert found["cluster.gpu.kernels.topk"]["elasticity"] == pytest.approx(topk["seconds"] / time, rel=1e-3)
 
 
-def test_a_fabric_that_refuses_more_nodes_has_no_value_there():
-    spec = scenario().model_dump(exclude={"cluster": {"network": True}})
-    spec["cluster"]["network"] = {"kind": "torus", "bandwidth": 1.25e8, "dimensions": (2, 2)}
-    spec |= {"topology": "ring", "sparsifier": "dense", "scheduler": "wfbp"}
-    answer = asked(Scenario.model_validate(spec))
-    row = next(row for row in to_document(answer)["sensitivity"]["inputs"] if row["input"] == "cluster.nodes")
-    assert row["at_double"] is None
-    assert line(told(answer), "cluster.nodes").endswith(" -")
-
-
-OTHER_JOB = {"nodes": [0, 3], "workload": {"batch_size": 1, "layers": [{"name": "a", "numel": 10}]}, "topology": "ring",
-             "sparsifier": "dense", "scheduler": "wfbp"}  # fmt: skip
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "parts",
-    [
-        {"cluster": {"stragglers": {"slow": [{"worker": 3, "factor": 2}]}}},
-        {"cluster": {"other_gpus": [{"nodes": [3], "gpu": CARD, "factor": 1.5}]}},
-        {"cluster": {"links": [{"link": "node 3 NIC", "factor": 0.5}]}},
-        {"cluster": {"background": [{"source": 3, "destination": 1, "bandwidth": 1e7}]}},
-        {"other_jobs": [OTHER_JOB], "iterations": 1, "warmup": 0, "gpu": IDEAL, "layers": [{"name": "a", "numel": 10}]},
-        {"collective_order": [{"worker": 3, "buckets": [0, 1, 2, 3, 4, 5]}]},
-    ],
-    ids=lambda parts: next(iter(parts.get("cluster", parts))),
-)
-def test_half_the_nodes_have_no_value_where_the_last_one_is_named(parts):
-    row = slopes(scenario(**parts))["cluster.nodes"]
-    assert row["at_half"] is None and row["at_double"] > 0
-
-
 def test_slopes_of_loading_jitter_and_overlap():
     """Where data takes longest, it is the iteration; a wider jitter makes all wait longer."""
     loading = slopes(scenario(workload={"input_time": 1.0}))["workload.input_time"]

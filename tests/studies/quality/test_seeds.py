@@ -64,23 +64,6 @@ def test_what_exceeds_the_mean_does_so_by_the_root_of_2_over_pi_deviations():
     assert typical_steps(items, noise).log == pytest.approx(TRUTH)
 
 
-@pytest.mark.long
-def test_trainings_that_did_not_reach_the_target_count_as_more():
-    """Dropped, they would make the mean too small; taken at their last iteration, too."""
-    random, limit = np.random.default_rng(3), math.exp(TRUTH + 0.05)
-    kept, dropped, found = [], [], []
-    for _ in range(60):
-        groups = draw(random, settings=2, seeds=8, limit=limit)
-        noise = noise_of(by_setting(observed((TRUTH + NOISE * random.normal(size=20)).tolist(), workers=9)), "here")
-        items = next(iter(groups.values()))
-        logs = [math.log(item.steps) for item in items if item.steps is not None]
-        if logs:
-            found.append(typical_steps(items, noise).log)
-            dropped.append(np.mean(logs))
-            kept.append(np.mean([*logs, *[math.log(limit)] * (8 - len(logs))]))
-    assert abs(np.mean(found) - TRUTH) < 0.03 and np.mean(dropped) < np.mean(kept) < TRUTH - 0.05
-
-
 def test_a_setting_that_nobody_reached_has_a_limit_and_no_number():
     groups = by_setting([*observed([9.0, 9.5], workers=2, limit=400), *observed([5.0, 5.1])])
     made = typical_steps(next(iter(groups.values())), noise_of(groups, "here"))

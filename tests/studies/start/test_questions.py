@@ -74,12 +74,8 @@ def test_the_gpu_and_the_goal_that_are_proposed_follow_from_the_model_and_the_me
 
 
 def test_from_100_gbit_or_with_10_us_at_the_most_a_network_is_one_of_rdma():
-    for text, latency, rdma in (
-        ("100 Gbit/s", 5e-6, True),
-        ("99.9 Gbit/s", 50e-6, False),
-        ("1 Gbit/s, 10 us", 10e-6, True),
-        ("400 Gbit/s, 11 us", 11e-6, False),
-    ):
+    slow = (("99.9 Gbit/s", 50e-6, False), ("400 Gbit/s, 11 us", 11e-6, False))
+    for text, latency, rdma in (*slow, ("100 Gbit/s", 5e-6, True), ("1 Gbit/s, 10 us", 10e-6, True)):
         network = parse_network("--network", text)
         assert (network.latency, is_rdma(network), network.stated) == (pytest.approx(latency), rdma, "," in text)
     assert parse_between("--between", "200 Mbit/s, 0 s") == BetweenSites(25e6, 0.0)
@@ -300,15 +296,6 @@ def test_a_configuration_of_another_program_is_a_whole_scenario_on_the_gpus_that
     assert "mine.yaml: expected a new file, got one that exists" in refused(*asked, "--gpus", "64")
     made = load("mine.yaml")
     assert (made.cluster.workers, made.scheduler.kind, made.workload.name) == (64, "fsdp", "Llama-2 7B")
-
-
-def test_four_workers_on_1_gbit_with_several_methods(folder):
-    """Each of the methods that are considered has a command that answers whether it pays."""
-    output = write(network="1 Gbit/s", method="dgc, powersgd or dense")
-    runs = [line for line in commands(output) if line.startswith("sparsim run")]
-    answers = [answered(*shlex.split(line)[1:])["comparison"] for line in runs]
-    assert [item["kind"] for item in answers] == ["pays", "pays"] and all(item["speed_up"] > 1 for item in answers)
-    assert [line.partition("sparsifier=")[2] for line in runs] == ["", "powersgd"]
 
 
 SHARED = {

@@ -421,11 +421,6 @@ def test_the_schedule_inside_of_a_site_is_that_of_the_file(read):
     )
 
 
-def test_the_arguments_of_torchft_become_a_scheduler(read):
-    made = read(f"raise SystemExit('this is never run')\nwith {TORCHFT} as d:\n    pass\n").parts["scheduler"]
-    assert (made.kind, made.fragments, made.between, made.delay, made.mixing) == ("streaming_diloco", 2, 10, 5, 0.5)
-
-
 def test_positions_and_buckets_count(read):
     blocks = read("local_sgd.DiLoCo(m, [model], inner, outer, 100, use_bucketization=True, bucket_cap_mb=32)\n")
     made = blocks.parts["scheduler"]

@@ -64,29 +64,6 @@ def test_a_key_that_a_kind_does_not_have_is_left_out_and_the_point_computed_once
     assert len(dense) == 4 * 4 * 5 and dense["digest"].nunique() == 4 * 5 and (dense["density.target"] == 1).all()
 
 
-@pytest.mark.long
-def test_every_kind_of_value_may_vary(tmp_path):
-    text = f"""{BASE}vary:
-  cluster.network: [{{kind: single_switch, bandwidth: 1 Gbit/s, latency: 5 us}}, networks/10gbe-tcp]
-  cluster.network.latency: [5 us, 50 us]
-  overlap_concentration: [null, 10]
-  workload.layers.1.numel: [10, 20]
-  scheduler: [sequential, {{kind: bucketed, bucket_size: 4 MB}}]
-zip:
-  - {{cluster.nodes: [1, 2], cluster.gpus_per_node: [4, 2]}}
-  - cluster.runtime: [runtimes/ideal, {{name: own, negotiation: 1 ms}}]
-    topology: [ring, tree]
-skip:
-  - {{scheduler: sequential, workload.layers.1.numel: 20}}
-"""
-    table = swept(written(tmp_path, text), tmp_path / "out").table
-    assert len(table) == 2 * 2 * 2 * 2 * 2 * 2 * 2 * 3 // 4 and table["error"].isna().all()
-    assert table["cluster.network.latency_s"].unique() == pytest.approx([5e-6, 5e-5])
-    assert table["overlap_concentration"].isna().sum() == len(table) // 2
-    assert set(table["cluster.nodes"] * table["cluster.gpus_per_node"]) == set(table["workers"]) == {4}
-    assert table.groupby(["topology", "cluster.runtime"]).ngroups == 2
-
-
 def test_a_mapping_is_a_sweep_and_a_float_is_si():
     data = {
         "base": "ring_check",
