@@ -13,24 +13,9 @@ import simulator.cli
 from simulator.cli.root import MODULES
 
 HEAVY = {
-    "dask",
-    "distributed",
-    "email.mime",
-    "IPython",
-    "jinja2",
-    "jsonschema",
-    "matplotlib",
-    "multiprocessing.pool",
-    "numba",
-    "pandas",
-    "plotly",
-    "pyarrow",
-    "scipy",
-    "starlette",
-    "torch",
-    "uvicorn",
-    "webbrowser",
-}
+    "dask", "distributed", "email.mime", "IPython", "jinja2", "jsonschema", "matplotlib", "multiprocessing.pool",
+    "numba", "pandas", "plotly", "pyarrow", "scipy", "starlette", "torch", "uvicorn", "webbrowser",
+}  # fmt: skip
 """Packages that no short command needs."""
 AFTER = """
 import sys

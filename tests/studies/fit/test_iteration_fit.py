@@ -15,14 +15,6 @@ from simulator.prediction.run import run
 from simulator.scenario.changes import INFINITE
 from simulator.scenario.reading import load
 from simulator.studies.fit import identifiability, iteration_fit
-from simulator.studies.fit.identifiability import (
-    Refusal,
-    choose_constants,
-    deviation_of,
-    refusals,
-    row_deviation,
-    standard_errors,
-)
 from simulator.studies.fit.iteration_fit import IterationFit, fit_named, fit_what_is_not_measured
 from simulator.studies.fit.iteration_model import Constant, IterationModel, known_constants
 from simulator.studies.validate.measured_rows import measured_rows, predicted_value
@@ -108,9 +100,9 @@ def test_two_constants_that_one_model_and_density_show_only_together_are_refused
 
 def test_standard_errors_by_hand():
     """One constant per row: deviation over slope; two that act alike in every row: no error is finite."""
-    assert standard_errors(np.array([[1.0, 0.0], [0.0, 2.0]]), 0.1) == pytest.approx([0.1, 0.05])
-    assert standard_errors(np.array([[1.0], [1.0], [1.0], [1.0]]), 0.1) == pytest.approx([0.05])
-    alike = standard_errors(np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 1.0]]), 0.1)
+    assert identifiability.standard_errors(np.array([[1.0, 0.0], [0.0, 2.0]]), 0.1) == pytest.approx([0.1, 0.05])
+    assert identifiability.standard_errors(np.array([[1.0], [1.0], [1.0], [1.0]]), 0.1) == pytest.approx([0.05])
+    alike = identifiability.standard_errors(np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 1.0]]), 0.1)
     assert np.isinf(alike[:2]).all() and np.isfinite(alike[2])
 
 
@@ -139,7 +131,7 @@ def off_by_5_percent(monkeypatch):
 
 
 def refused_by(model, *values):
-    found = refusals(model, np.array(values, dtype=float))
+    found = identifiability.refusals(model, np.array(values, dtype=float))
     return {item.name: (item.reason, item.measure, item.weak) for item in found}
 
 
@@ -147,9 +139,12 @@ def refused_by(model, *values):
 def test_the_deviation_of_a_row_by_hand():
     """Of three rows one does not change with the constant; the model's own error counts as one more row."""
     residuals, slopes = np.array([0.1, 0.2, 0.3]), np.array([[1.0], [0.5], [0.0]])
-    assert deviation_of(residuals, slopes) == (pytest.approx(((0.05**2 + 0.1**2 + 0.2**2) / 2) ** 0.5), 1)
-    assert deviation_of(residuals[:1], slopes[:1]) == (pytest.approx(0.05), 0)
-    assert deviation_of(residuals, np.zeros((3, 0))) == (pytest.approx(0.05), 0)
+    assert identifiability.deviation_of(residuals, slopes) == (
+        pytest.approx(((0.05**2 + 0.1**2 + 0.2**2) / 2) ** 0.5),
+        1,
+    )
+    assert identifiability.deviation_of(residuals[:1], slopes[:1]) == (pytest.approx(0.05), 0)
+    assert identifiability.deviation_of(residuals, np.zeros((3, 0))) == (pytest.approx(0.05), 0)
 
 
 @pytest.mark.usefixtures("off_by_5_percent")
@@ -204,7 +199,7 @@ def test_constants_are_chosen_by_their_effect_while_the_rows_determine_them(monk
     plan = SimpleNamespace(work=SimpleNamespace(kernels={"topk"}))
     monkeypatch.setattr(identifiability, "plan_of", lambda _: plan)
     row = SimpleNamespace(scenario=SimpleNamespace(cluster=SimpleNamespace(gpu=SimpleNamespace(width=lambda _: 1e3))))
-    chosen, refused = choose_constants([row] * 4)
+    chosen, refused = identifiability.choose_constants([row] * 4)
     assert [item.name for item in chosen] == ["kernels.topk.slope", "runtime.large", "runtime.one"]
     told = {item.name.partition(".")[2]: item.reason for item in refused}
     assert told == {
@@ -213,7 +208,7 @@ def test_constants_are_chosen_by_their_effect_while_the_rows_determine_them(monk
         "other": "4 fitted times give 3 constants, and others matter more",
         "none": "no fitted time changes with it",
     }
-    assert [item.name for item in choose_constants([row])[0]] == ["kernels.topk.slope"]
+    assert [item.name for item in identifiability.choose_constants([row])[0]] == ["kernels.topk.slope"]
 
 
 def test_what_the_rows_ask_none_of_costs_nothing_and_is_no_limit():
@@ -226,7 +221,7 @@ def test_what_the_rows_ask_none_of_costs_nothing_and_is_no_limit():
 
 def test_what_the_fit_does_not_determine_is_given_back_and_the_others_are_fitted_again(monkeypatch):
     a, b, c = (Constant(f"runtime.{name}", "s", 1.0) for name in "abc")
-    early, late = Refusal("runtime.early", "before"), Refusal(b.name, "after")
+    early, late = identifiability.Refusal("runtime.early", "before"), identifiability.Refusal(b.name, "after")
     monkeypatch.setattr(iteration_fit, "choose_constants", lambda _: ([a, b, c], [early]))
     tried = []
 
@@ -242,7 +237,7 @@ def test_one_row_gives_one_constant_exactly_and_no_error(tmp_path):
     fit = fit_named(rows_of(tmp_path, {"kernels.topk.slope": 2e-9}, [{}]), ["kernels.topk"])
     (item,) = fit.constants
     assert item.value == pytest.approx(2e-9, rel=1e-5) and item.error is None
-    assert item.if_rows_are_off == pytest.approx(row_deviation() / 0.6, rel=0.5)
+    assert item.if_rows_are_off == pytest.approx(identifiability.row_deviation() / 0.6, rel=0.5)
     assert "only a repeat or a further row tells" in fit.notes[0]
 
 
