@@ -139,12 +139,10 @@ def refused_by(model, *values):
 def test_the_deviation_of_a_row_by_hand():
     """Of three rows one does not change with the constant; the model's own error counts as one more row."""
     residuals, slopes = np.array([0.1, 0.2, 0.3]), np.array([[1.0], [0.5], [0.0]])
-    assert identifiability.deviation_of(residuals, slopes) == (
-        pytest.approx(((0.05**2 + 0.1**2 + 0.2**2) / 2) ** 0.5),
-        1,
-    )
-    assert identifiability.deviation_of(residuals[:1], slopes[:1]) == (pytest.approx(0.05), 0)
-    assert identifiability.deviation_of(residuals, np.zeros((3, 0))) == (pytest.approx(0.05), 0)
+    deviation_of = identifiability.deviation_of
+    assert deviation_of(residuals, slopes) == (pytest.approx(((0.05**2 + 0.1**2 + 0.2**2) / 2) ** 0.5), 1)
+    assert deviation_of(residuals[:1], slopes[:1]) == (pytest.approx(0.05), 0)
+    assert deviation_of(residuals, np.zeros((3, 0))) == (pytest.approx(0.05), 0)
 
 
 @pytest.mark.usefixtures("off_by_5_percent")
@@ -212,8 +210,8 @@ def test_constants_are_chosen_by_their_effect_while_the_rows_determine_them(monk
 
 
 def test_what_the_rows_ask_none_of_costs_nothing_and_is_no_limit():
-    """Rows that are faster than without the cost, and than at any rate; and rows that are met at 2 s and 4 B/s."""
-    for measured, found in (((0.5, 0.5), (0.0, INFINITE)), ((3.0, 1.25), (2.0, 4.0))):
+    """Rows that are faster than without the cost, and than at any rate; met at 2 s and 4 B/s; and at a cost of hours."""
+    for measured, found in (((0.5, 0.5), (0.0, INFINITE)), ((3.0, 1.25), (2.0, 4.0)), ((20_001, 1.25), (2e4, 4.0))):
         model = Made(lambda a, rate: (1 + a, 1 + 1 / rate), measured, "runtime.a", "network.rate")
         assert model.solve() == pytest.approx(found, rel=1e-3)
         assert model.solve(np.array([1.0, 1.0])) == pytest.approx(found, rel=1e-3)
