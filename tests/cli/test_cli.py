@@ -3,8 +3,6 @@
 import json
 import re
 import runpy
-import subprocess
-import sys
 from functools import cache
 from typing import get_args
 
@@ -241,23 +239,6 @@ def test_every_shipped_sweep_fits_the_schema_and_broken_ones_do_not():
 def test_a_process_that_is_started_by_another_runs_no_command():
     """Processes of a sweep import the main module of the one that started them, under another name."""
     assert runpy.run_module("simulator", run_name="__mp_main__")["main"] is main
-
-
-def test_help_is_quick_because_nothing_heavy_is_imported():
-    every_command = "from simulator.cli import main; [*main.commands.values()]"
-    assert not imported_by(every_command, ("numpy", "pydantic", "rich", "simpy"))
-
-
-def test_a_run_is_quick_because_what_it_does_not_need_is_not_imported():
-    code = "from simulator import load, run; run(load('quickstart'))"
-    assert not imported_by(code, ("scipy", "pandas", "matplotlib", "pyarrow"))
-
-
-def imported_by(code, names):
-    """Which of these modules are there after the code in a new process."""
-    code = f"import sys; {code}; print(*[name for name in {names} if name in sys.modules])"
-    command = [sys.executable, "-c", code]
-    return subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout.split()
 
 
 def test_readme_counts_methods_and_traces():

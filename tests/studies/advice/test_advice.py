@@ -256,12 +256,3 @@ def test_the_ranking_in_words_has_yours_below_and_what_was_not_run(small):
     staged = told(advise(scenario(bandwidth=1e7), grid=few, exhaustive=0, whole=False))
     (looked,) = [line for line in staged if "combinations were run" in line]
     assert looked.endswith(" were not run, because their method or schedule was already slower.")
-
-
-@pytest.mark.long
-def test_a_method_without_its_iterations_has_no_time_to_target():
-    found = advise(scenario(bandwidth=1e7), {"dense": 1000}, grid=replace(SMALL, topologies=(None, {"kind": "tree"})))
-    lines = told(found)
-    assert "method schedule, topology to target iteration against dense pays risk yours" in lines
-    (row,) = [line for line in lines if line.startswith("topk 0.01 (yours)")]
-    assert f" ring - {show_time(found['yours']['iteration_time_s'])} " in row

@@ -103,23 +103,6 @@ def test_stored_runs_compare_as_the_runs_themselves(tmp_path):
     assert "Both have the same digest" in output and "are not known" in output
 
 
-def test_sweeps_are_joined_on_what_varies(tmp_path):
-    a = swept(tmp_path / "a")
-    b = swept(tmp_path / "b", density=(0.01, 0.1), bandwidth="1 Gbit/s", **{"sparsifier.granularity": ["layer"]})
-    document = compare_outcomes(str(a), str(b))
-    assert [document[side]["place"] for side in ("a", "b")] == [str(a), str(b)]
-    assert [item["key"] for item in document["single_valued"]] == ["sparsifier.granularity"]
-    base = ("sparsifier={kind: topk, density: 0.01}",)
-    for point in document["points"]:
-        nodes = f"cluster.nodes={point['key']['cluster.nodes']}"
-        slow = run(load("ring_check", (*base, nodes, "cluster.network.bandwidth=1 Gbit/s"))).document
-        fast = run(load("ring_check", (*base, nodes, "cluster.network.bandwidth=10 Gbit/s"))).document
-        assert (point["a_s"], point["b_s"]) == (fast["iteration_time_s"], slow["iteration_time_s"])
-        assert point["largest_term"] == "communication_exposed"
-    output = printed("compare", a, b, "-o", tmp_path / "page.html")
-    assert "2 are slower in B" in " ".join(output.split()) and NASTY in output
-
-
 def row(time, digest, varied, **terms):
     cells = {f"breakdown_s.{name}": seconds for name, seconds in terms.items()}
     return {"digest": digest, "iteration_time_s": time, "error": None, "warnings": digest, **varied, **cells}
@@ -187,18 +170,6 @@ def page_of(out, *arguments):
     page = Parsed(out.read_text())
     assert page.wrong == []
     return page
-
-
-@pytest.mark.long
-def test_a_whole_part_in_words_and_all_its_keys_on_the_page(tmp_path):
-    arguments = ["quickstart", "quickstart", "--set-b", "workload=workloads/vgg16-v100"]
-    count = len(compare_outcomes("quickstart", "quickstart", (), (arguments[-1],))["inputs"]["changes"])
-    assert f"workload resnet50-v100 vgg16-v100 ({count} keys differ)" in lines_of(*arguments)
-    assert f"500 of {count} keys" in page_of(tmp_path / "page.html", *arguments).pieces
-    terms = ("negotiation", "cycle_time", "collective_launch", "gather_overhead", "message_overhead", "kernel_launch")
-    software = [part for term in (*terms, "host_element") for part in ("--set-b", f"cluster.runtime.{term}=1 us")]
-    assert "cluster.runtime 7 keys differ" in lines_of("ring_check", "ring_check", *software)
-    assert "All 7 keys" in page_of(tmp_path / "page.html", "ring_check", "ring_check", *software).pieces
 
 
 def test_intervals_that_overlap_are_said_of_stored_runs_where_times_differ(tmp_path):

@@ -210,7 +210,7 @@ def test_constants_are_chosen_by_their_effect_while_the_rows_determine_them(monk
 
 
 def test_what_the_rows_ask_none_of_costs_nothing_and_is_no_limit():
-    """Rows that are faster than without the cost, and than at any rate; met at 2 s and 4 B/s; and at a cost of hours."""
+    """Rows faster than without the cost, and than at any rate; met at 2 s and 4 B/s; and at a cost of hours."""
     for measured, found in (((0.5, 0.5), (0.0, INFINITE)), ((3.0, 1.25), (2.0, 4.0)), ((20_001, 1.25), (2e4, 4.0))):
         model = Made(lambda a, rate: (1 + a, 1 + 1 / rate), measured, "runtime.a", "network.rate")
         assert model.solve() == pytest.approx(found, rel=1e-3)
