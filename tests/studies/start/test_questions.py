@@ -19,16 +19,10 @@ from simulator.scenario.named_parts import read_gpu, read_part, read_workload
 from simulator.scenario.reading import load
 from simulator.schedulers.base import Scheduler
 from simulator.sparsifiers.base import Sparsifier
+from simulator.studies.start import questions
 from simulator.studies.start.answers import Answers, BetweenSites, NamedPart
 from simulator.studies.start.draft import draft_files
-from simulator.studies.start.questions import (
-    QUESTIONS,
-    is_rdma,
-    parse_between,
-    parse_methods,
-    parse_network,
-    read_answer,
-)
+from simulator.studies.start.questions import QUESTIONS, parse_methods, read_answer
 from simulator.studies.start.scenario_text import join_lines
 
 
@@ -47,22 +41,19 @@ def drafted(sites=1, between=None, **changes):
     return {path.name: yaml.safe_load(text) for path, text in made.files.items()}, list(made.commands)
 
 
-@pytest.mark.parametrize(
-    ("gpu", "machines", "each", "network"),
-    [
-        ("h100", 1, 8, "nvswitch-h100"),
-        ("a100", 1, 2, "nvswitch-a100"),
-        ("v100", 1, 8, "10gbe-tcp"),
-        ("h100", 1, 1, "10gbe-tcp-1-per-node"),
-        ("h100", 2, 8, "a3mega-h100"),
-        ("h100", 2, 4, "10gbe-tcp"),
-        ("a100", 2, 8, "10gbe-tcp"),
-    ],
-)
-def test_the_network_that_is_proposed_joins_such_machines(gpu, machines, each, network):
-    given = {"gpu": NamedPart(gpu, read_gpu(gpu)), "machines": machines, "gpus_per_machine": each}
+PROPOSED = {
+    "h100 1 8": "nvswitch-h100", "a100 1 2": "nvswitch-a100", "v100 1 8": "10gbe-tcp", "h100 1 1": "10gbe-tcp-1-per-node",
+    "h100 2 8": "a3mega-h100", "h100 2 4": "10gbe-tcp", "a100 2 8": "10gbe-tcp",
+}  # fmt: skip
+"""Networks by the GPU, the machines and the GPUs of each."""
+
+
+@pytest.mark.parametrize("asked", PROPOSED)
+def test_the_network_that_is_proposed_joins_such_machines(asked):
+    gpu, machines, each = asked.split()
+    given = {"gpu": NamedPart(gpu, read_gpu(gpu)), "machines": int(machines), "gpus_per_machine": int(each)}
     (proposed,) = [question.default(given) for question in QUESTIONS if question.key == "network"]
-    assert proposed == f"networks/{network}"
+    assert proposed == f"networks/{PROPOSED[asked]}"
 
 
 def test_the_gpu_and_the_goal_that_are_proposed_follow_from_the_model_and_the_methods():
@@ -76,9 +67,13 @@ def test_the_gpu_and_the_goal_that_are_proposed_follow_from_the_model_and_the_me
 def test_from_100_gbit_or_with_10_us_at_the_most_a_network_is_one_of_rdma():
     slow = (("99.9 Gbit/s", 50e-6, False), ("400 Gbit/s, 11 us", 11e-6, False))
     for text, latency, rdma in (*slow, ("100 Gbit/s", 5e-6, True), ("1 Gbit/s, 10 us", 10e-6, True)):
-        network = parse_network("--network", text)
-        assert (network.latency, is_rdma(network), network.stated) == (pytest.approx(latency), rdma, "," in text)
-    assert parse_between("--between", "200 Mbit/s, 0 s") == BetweenSites(25e6, 0.0)
+        network = questions.parse_network("--network", text)
+        assert (network.latency, questions.is_rdma(network), network.stated) == (
+            pytest.approx(latency),
+            rdma,
+            "," in text,
+        )
+    assert questions.parse_between("--between", "200 Mbit/s, 0 s") == BetweenSites(25e6, 0.0)
 
 
 def test_a_comment_stands_above_its_line_where_both_are_longer_than_120_characters():
