@@ -42,8 +42,8 @@ def drafted(sites=1, between=None, **changes):
 
 
 PROPOSED = {
-    "h100 1 8": "nvswitch-h100", "a100 1 2": "nvswitch-a100", "v100 1 8": "10gbe-tcp", "h100 1 1": "10gbe-tcp-1-per-node",
-    "h100 2 8": "a3mega-h100", "h100 2 4": "10gbe-tcp", "a100 2 8": "10gbe-tcp",
+    "h100 1 8": "nvswitch-h100", "a100 1 2": "nvswitch-a100", "v100 1 8": "10gbe-tcp",
+    "h100 1 1": "10gbe-tcp-1-per-node", "h100 2 8": "a3mega-h100", "h100 2 4": "10gbe-tcp", "a100 2 8": "10gbe-tcp",
 }  # fmt: skip
 """Networks by the GPU, the machines and the GPUs of each."""
 
