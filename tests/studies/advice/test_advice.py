@@ -238,21 +238,3 @@ def test_one_worker_is_advised_in_words(tmp_path):
     (row,) = [line for line in lines if line.startswith("1 topk 0.01 (yours) wfbp, ring")]
     assert row.endswith(" 1.00 - 1.00 1.00 x")
     assert not [line for line in lines if "What changes" in line or "by bandwidth" in line]
-
-
-def test_the_ranking_in_words_has_yours_below_and_what_was_not_run(small):
-    lines = told(small)
-    assert "method schedule, topology iteration against dense pays risk yours" in lines
-    best = next(row for row in small["ranking"] if row["method"] == "topk 0.01")
-    assert best["overrides"]  # the scenario's own way with its method is not the best
-    yours = f"topk 0.01 (yours) wfbp, ring {show_time(small['yours']['iteration_time_s'])} "
-    place = next(i for i, line in enumerate(lines) if line.startswith(yours))
-    assert lines[place - 1].startswith("7 dense")
-    assert lines[place + 1].startswith("against dense: how many times faster, with the 90 % interval; pays: ")
-    (looked,) = [line for line in lines if "combinations were run" in line]
-    assert looked.startswith("- 63 of 63 combinations were run; 9 of them cannot work together (most often: ")
-    assert "already slower" not in looked
-    few = replace(SMALL, methods=SMALL.methods[:4])
-    staged = told(advise(scenario(bandwidth=1e7), grid=few, exhaustive=0, whole=False))
-    (looked,) = [line for line in staged if "combinations were run" in line]
-    assert looked.endswith(" were not run, because their method or schedule was already slower.")

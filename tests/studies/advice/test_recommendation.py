@@ -4,14 +4,12 @@ import math
 
 import pytest
 from in_json import in_json
-from long_examples import few_first
 from small_advice import CARD, DENSE, IDEAL, LAYERS, scenario
 
 from simulator.prediction.doubts.doubt import Doubt, Measurement
 from simulator.prediction.doubts.spread import Response, Spread
 from simulator.records import replace
 from simulator.reporting.answers.advised import Availability, RankedRow
-from simulator.scenario.changes import with_value
 from simulator.scenario.reading import load
 from simulator.studies.advice import ranking as of_ranking
 from simulator.studies.advice.advice import advise
@@ -214,39 +212,6 @@ def test_what_was_not_measured_is_listed_with_what_it_may_do():
     two = ranked("topk", 0.8, Response(("link law", "a"), tuple(both), -0.2, 0.2))
     (row,) = find_unmeasured(two.over(ranked("dense", 1.0), "iteration_time"))
     assert (row.width, row.id, row.input) == (3.0, ["a", "b"], "link law of a and link law of b")
-
-
-def without_kernels(name, *kernels):
-    """The quickstart on a GPU some of whose kernels nobody timed; all of them if none is named."""
-    made = load("quickstart", (f"cluster.gpu={name}",))
-    left = {kernel: curve for kernel, curve in made.cluster.gpu.kernels.items() if kernels and kernel not in kernels}
-    return with_value(made, "cluster.gpu.kernels", left)
-
-
-@pytest.mark.parametrize("gigabits", few_first([2, 0.5, 4, 10]))
-@pytest.mark.parametrize("gpu", few_first([("gpus/a100", "topk", "threshold_select"), ("gpus/v100",)]))
-def test_on_a_gpu_without_a_curve_the_first_line_never_recommends_top_k_without_saying_so(gpu, gigabits):
-    spec = with_value(without_kernels(*gpu), "cluster.network.bandwidth", gigabits * 1e9 / 8)
-    document = advise(spec, grid=Grid((Candidate(), dense_candidate(spec)), (None, {"kind": "bucketed"}), (None,)))
-    answer, summary = document["answer"], document["summary"]
-    kept = document["recommended"] == {}  # Horovod has no Top-k: it is kept where it is faster than what Horovod has
-    assert document["recommended"].get("sparsifier") == (None if kept else "dense")
-    offered = [each["iteration_time_s"] for each in document["ranking"] if each["availability"]["status"] == "offered"]
-    assert kept == (document["yours"]["iteration_time_s"] < min(offered)) == summary["do"].startswith("Keep yours, top")
-    if kept:
-        for text in (answer, summary["do"]):
-            assert "topk" in text.partition(" that were not measured: ")[2].partition("(")[0]
-    topk = next(row for row in document["ranking"] if row["method"] == "topk 0.001")
-    assert all(each["level"] in ("transferred", "assumed") for each in topk["rests_on"])
-    assert any("topk" in each["input"] for each in topk["rests_on"])
-    if gigabits == 0.5:
-        assert document["verdict"] == "yes"
-    if document["verdict"] == "undecided":
-        chances = [row["decided"] for row in document["value_of_information"]]
-        assert chances[0] == max(chances) > 0
-        asked = document["value_of_information"][0]["command"] in document["details"][1]
-        assert asked == (chances[0] >= 0.2)
-        assert asked or "try it" in document["details"][1]
 
 
 def test_dense_is_taken_at_its_best_even_where_its_first_schedule_is_slow():

@@ -109,6 +109,7 @@ def test_iterations_are_those_that_were_seen_and_in_between_those_of_the_law():
 def test_plain_powers_without_noise_are_found_exactly(factors, w, p):
     law = fit_law(points(lambda s: 4 + w * math.log(s.workers) - p * math.log(s.density), noise=0.0))
     assert law.form == LawForm(factors) and law.scale == pytest.approx(4, abs=1e-6)
+    assert law.log(NEAR) == pytest.approx(4 + w * math.log(5) - p * math.log(0.01))
     found = law.factors.get("w", 0), law.factors.get("p", 0), law.deviation
     assert found == pytest.approx((w, p, 0), abs=1e-6)
     assert law.range == {"density": (0.001, 0.1), "workers": (2, 8), "batch_size": (4, 16)}
