@@ -13,35 +13,15 @@ import simulator.cli
 from simulator.cli.root import MODULES
 
 HEAVY = {
-    "dask",
-    "distributed",
-    "email.mime",
-    "IPython",
-    "jinja2",
-    "jsonschema",
-    "matplotlib",
-    "multiprocessing.pool",
-    "numba",
-    "pandas",
-    "plotly",
-    "pyarrow",
-    "scipy",
-    "starlette",
-    "torch",
-    "uvicorn",
-    "webbrowser",
-}
+    "dask", "distributed", "email.mime", "IPython", "jinja2", "jsonschema", "matplotlib", "multiprocessing.pool",
+    "numba", "pandas", "plotly", "pyarrow", "scipy", "starlette", "torch", "uvicorn", "webbrowser",
+}  # fmt: skip
 """Packages that no short command needs."""
 AFTER = """
 import sys
 from simulator.cli import main
 main({arguments}, standalone_mode=False)
 print("\\n".join(sys.modules), file=sys.stderr)
-"""
-SPENT = """
-import time
-{first}
-print(time.process_time())
 """
 
 
@@ -56,6 +36,10 @@ def modules_after(*arguments):
 )
 def test_a_short_command_imports_nothing_heavy(arguments):
     assert not HEAVY & modules_after(*arguments)
+
+
+def test_help_imports_nothing_that_takes_long():
+    assert not {"numpy", "pydantic", "rich", "simpy"} & modules_after("--help")
 
 
 def test_a_run_imports_the_file_of_each_kind_that_it_names():
@@ -77,20 +61,6 @@ def test_every_command_is_found_by_its_name():
         import_module(f"simulator.cli.{module.name}")
     assert set(simulator.cli.main.commands) == set(MODULES)
     assert all(isinstance(command, click.Command) for command in simulator.cli.main.commands.values())
-
-
-def spent(first):
-    """CPU seconds of a fresh process, the least of three."""
-    command = [sys.executable, "-c", SPENT.format(first=first)]
-    return min(float(subprocess.run(command, capture_output=True, text=True, check=True).stdout) for _ in range(3))
-
-
-@pytest.mark.long
-def test_imports_of_a_run_take_a_few_times_as_long_as_those_of_numpy():
-    """In CPU time of one machine; numpy takes about 0.1 s. With pandas it would be eight times."""
-    numpy = spent("import numpy")
-    imports = "simulator.prediction.run, simulator.reporting.terminal.printing, simulator.reporting.wording.runs"
-    assert spent(f"import gc; gc.disable(); import {imports}") <= 6 * numpy
 
 
 def test_a_sweep_imports_no_pandas(tmp_path):

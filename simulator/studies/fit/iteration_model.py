@@ -216,7 +216,7 @@ class IterationModel:
     def elasticities(self, values: Sequence[float] | Floats) -> Floats:
         """d ln(predicted) / d ln(constant), (m, n), by central differences; 0 for constants that are 0."""
         values = np.asarray(values, dtype=float)
-        made = np.zeros((len(self.rows), len(values)))
+        made = np.zeros((len(self.measured), len(values)))
         for place, value in enumerate(values):
             if value > 0:
                 below, above = values.copy(), values.copy()

@@ -224,10 +224,8 @@ def _sweep_text(answers: Answers, path: Path) -> str:
         counts = sorted({answers.sites, answers.machines, *(each for each in twice if each <= 4 * answers.machines)})
         lines.append((f"  cluster.nodes: {counts}", f"machines of {count_of(answers.gpus_per_machine, 'GPU')}"))
     else:
-        sites = answers.sites > 1 and answers.between is not None
-        rate = answers.between.bandwidth if sites and answers.between else answers.network.bandwidth
-        key = "uplink" if sites else "bandwidth"
-        low, high = (exactly(end, show_bandwidth) for end in (rate / 10, rate * 10))
+        key, way = ("bandwidth", answers.network) if answers.between is None else ("uplink", answers.between)
+        low, high = (exactly(end, show_bandwidth) for end in (way.bandwidth / 10, way.bandwidth * 10))
         ends = f"{{from: {low}, to: {high}, scale: log, points: 9}}"
         lines.append((f"  cluster.network.{key}: {ends}", "a tenth to ten times of what you have"))
     return join_lines(lines)

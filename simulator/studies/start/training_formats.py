@@ -251,7 +251,7 @@ def _of_accelerate(stated: Stated) -> None:
 def _write_fsdp(stated: Stated, half: str) -> None:
     """FSDP of PyTorch, whose parameters lie in one buffer in its first version."""
     stated.refuse_not_modelled({f"{_FSDP}offload_params": "cpu_offload"})
-    stated.write("workload.precision.gradients", half)
+    stated.write("workload.precision.gradients", half, "mixed_precision")
     keys = [key for key in ("sharding_strategy", "reshard_after_forward") if f"{_FSDP}{key}" in stated.keys]
     keep = stated.word(f"{_FSDP}{keys[0] if keys else 'sharding_strategy'}", "full_shard", _STRATEGIES)
     stated.write("scheduler.kind", "bucketed" if keep == "whole" else "fsdp")

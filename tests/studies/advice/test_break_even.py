@@ -3,17 +3,16 @@
 import math
 import re
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 from in_json import in_json
 from small_advice import DENSE, IDEAL, LAYERS, SMALL, scenario
 
-from simulator.models.curves import Affine
 from simulator.prediction.doubts.doubt import Doubt
 from simulator.prediction.doubts.spread import Response, Spread
 from simulator.prediction.run import run
 from simulator.records import replace
-from simulator.scenario.changes import with_value
 from simulator.studies.advice.advice import advise
 from simulator.studies.advice.candidates import Candidate, Grid
 from simulator.studies.advice.crossings import (
@@ -63,14 +62,6 @@ def test_bandwidth_at_which_selection_eats_what_it_saves():
     assert win.start is None and win.stop == pytest.approx(saved / cost, rel=1e-3)
 
 
-def test_a_wider_interval_of_the_prediction_widens_the_break_even():
-    spec = lone(cost=0.02)
-    unsure = with_value(spec, "cluster.gpu.kernels", {"topk": Affine(intercept=0.02, held_out_mape=0.1)})
-    (win,) = wins(bandwidth_axis(unsure), Candidate({"kind": "dense"}).of(spec), unsure).wins
-    low, high = win.stop_interval
-    assert low < win.stop * 0.9 and high > win.stop * 1.1
-
-
 def with_spreads(monkeypatch, halves):
     """Predictions whose times respond to one input by the halves (of logarithms) that are given by sparsifier."""
 
@@ -106,16 +97,6 @@ def test_the_ends_of_an_interval_are_where_the_predicted_ratio_is_what_the_sprea
         assert math.log(second / first) == pytest.approx(ratio, abs=0.01)
 
 
-def test_intervals_to_first_order_hold_the_border_too():
-    spec = scenario()
-    dense = Candidate({"kind": "dense"}).of(spec)
-    for simulated in (True, False):
-        (win,) = wins(bandwidth_axis(spec), dense, spec, simulated).wins
-        low, high = win.stop_interval
-        assert low < win.stop
-        assert high is None or high > win.stop
-
-
 def test_of_workers_the_ends_are_whole_numbers_around_the_border(monkeypatch):
     with_spreads(monkeypatch, {"topk": 0.1, "dense": 0.0})
     spec = lone()
@@ -143,9 +124,12 @@ def test_changes_of_sign_are_found_with_few_evaluations(gap, change):
         yield ()
         return gap(value)
 
-    ((below, other),) = search_together([find_change(counted, *((1, 10) if gap(1) < 0 else (10, 1)), 1e-3)])
+    ends = (1, 10) if gap(1) < 0 else (10, 1)
+    ((below, other),) = search_together([find_change(counted, *ends, 1e-3)])
     assert gap(below) < 0 and below == pytest.approx(change, rel=1e-3) and other == pytest.approx(change, rel=1e-3)
-    assert len(asked) < 50
+    assert len(asked) < 50 and abs(math.log(other / below)) <= math.log1p(1e-3)
+    ((below, other),) = search_together([find_change(counted, *ends, 0.0, whole=True)])
+    assert gap(below) < 0 <= (gap(other) or 0.0) and abs(below - other) == 1
 
 
 def test_two_bandwidths_in_each_decade_and_doublings_of_up_to_256_workers_are_tried():
@@ -202,16 +186,17 @@ def test_a_method_that_refuses_the_scenario_s_schedule_is_compared_on_its_own():
     assert row.schedule == "sequential" and row.bandwidth_words.startswith("faster below")
 
 
-def test_duels_together_find_what_each_finds_by_itself():
-    """Two methods and two axes, along each of which dense is shared."""
-    spec = scenario()
-    other = Candidate({"kind": "randomk", "density": 0.01}).of(spec)
-    dense = Candidate({"kind": "dense"}).of(spec)
-    axes = bandwidth_axis(spec), nodes_axis(spec)
-    alone = [wins(axis, dense, method) for axis in axes for method in (spec, other)]
-    rivals = [Along(axis, dense) for axis in axes]
-    duels = [Duel(Along(item.axis, method), item) for item in rivals for method in (spec, other)]
-    assert search_together([duel.search() for duel in duels]) == alone
+def test_where_exchanges_share_links_few_methods_are_compared_and_the_scenario_s_own_first(monkeypatch):
+    """Three at the most then; else all, four together, but for those that round more than the scenario."""
+    asked = []
+    keep = lambda _, parts, *__, **___: asked.append(parts) or {}  # noqa: E731
+    monkeypatch.setattr("simulator.studies.advice.crossings.map_watched", keep)
+    rounded = [SimpleNamespace(candidate=Candidate({"kind": "qsgd"}), rounded=True, live=False)]
+    for live, groups in ((False, [[6, 0, 1, 2], [3, 4, 5]]), (True, [[6, 0, 1]])):
+        others = [SimpleNamespace(candidate=Candidate({"kind": str(n)}), rounded=False, live=live) for n in range(6)]
+        others += [SimpleNamespace(candidate=Candidate(), rounded=True, live=False)]
+        assert crossings(lone(), [*rounded, *others]) == []
+        assert [[others.index(item) for _, item in group] for group in asked.pop()] == groups
 
 
 UP_TO, FROM = Win(None, 3.0, None, (2.0, 5.0)), Win(7.0, None, (None, 9.0), None)

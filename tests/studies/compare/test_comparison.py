@@ -13,10 +13,10 @@ from places import ROOT
 from simulator.loading.documents import MAX_BYTES
 from simulator.models.timeline import BREAKDOWN
 from simulator.prediction.run import run, with_responses
-from simulator.reporting.answers.compared import PointPair
+from simulator.reporting.answers.compared import PointPair, SingleValued, ValuesOfOne
 from simulator.scenario.reading import load
 from simulator.studies.compare.run_differences import compare_outcomes
-from simulator.studies.compare.sweep_differences import _summarise
+from simulator.studies.compare.sweep_differences import SweepOutcome, _summarise, compare_sweeps
 from simulator.studies.sweep.sweep import run_sweep
 from simulator.units import show_time
 
@@ -103,41 +103,39 @@ def test_stored_runs_compare_as_the_runs_themselves(tmp_path):
     assert "Both have the same digest" in output and "are not known" in output
 
 
-def test_sweeps_are_joined_on_what_varies(tmp_path):
-    a = swept(tmp_path / "a")
-    b = swept(tmp_path / "b", density=(0.01, 0.1), bandwidth="1 Gbit/s", **{"sparsifier.granularity": ["layer"]})
-    document = compare_outcomes(str(a), str(b))
-    assert document["keys"] == ["sparsifier.density", "cluster.nodes"]
-    assert [document[side]["place"] for side in ("a", "b")] == [str(a), str(b)]
-    assert [item["key"] for item in document["single_valued"]] == ["sparsifier.granularity"]
-    assert document["values"] == [{"key": "sparsifier.density", "only_a": [0.001], "only_b": [0.1]}]
-    assert [point["key"]["sparsifier.density"] for point in document["points"]] == [0.01, 0.01]
-    assert {item["sparsifier.density"] for item in document["only_a"]} == {0.001}
-    assert {item["sparsifier.density"] for item in document["only_b"]} == {0.1}
-    base = ("sparsifier={kind: topk, density: 0.01}",)
-    for point in document["points"]:
-        nodes = f"cluster.nodes={point['key']['cluster.nodes']}"
-        slow = run(load("ring_check", (*base, nodes, "cluster.network.bandwidth=1 Gbit/s"))).document
-        fast = run(load("ring_check", (*base, nodes, "cluster.network.bandwidth=10 Gbit/s"))).document
-        assert (point["a_s"], point["b_s"]) == (fast["iteration_time_s"], slow["iteration_time_s"])
-        assert point["largest_term"] == "communication_exposed"
-    ratios = [point["ratio"] for point in document["points"]]
-    assert ratios == sorted(ratios, reverse=True)
-    back = [point["ratio"] for point in compare_outcomes(str(b), str(a))["points"]]
-    assert back == [pytest.approx(1 / ratio) for ratio in ratios]  # the largest change first, either way
-    assert document["summary"]["slower"] == 2
-    same = compare_outcomes(str(a), str(a))
-    assert same["summary"]["same_inputs"] == same["summary"]["alike"] == len(same["points"]) == 4
-    output = printed("compare", a, b, "-o", tmp_path / "page.html")
-    assert "2 are slower in B" in " ".join(output.split()) and NASTY in output
+def row(time, digest, varied, **terms):
+    cells = {f"breakdown_s.{name}": seconds for name, seconds in terms.items()}
+    return {"digest": digest, "iteration_time_s": time, "error": None, "warnings": digest, **varied, **cells}
 
 
-def test_a_stored_run_without_its_scenario_is_compared_by_its_figures(tmp_path):
-    whole, bare = (invoke_run(tmp_path / name, "ring_check") for name in ("whole", "bare"))
-    (bare / "scenario.yaml").unlink()
-    document = compare_outcomes(str(whole), str(bare))
-    assert not document["inputs"]["known"]
-    assert {row["difference"] for row in document["figures"] if row["key"].startswith("breakdown_s")} == {0}
+def test_sweeps_by_hand():
+    """A has 4 points and B 5, of which 3 are in both: twice as long, within 1 %, and one that failed in B.
+
+    Two points with equal values are told apart by their order.
+    """
+    a = [row(1.0, "a", {"n": 4, "seed": 1}, forward=1.0), row(2.0, "b", {"n": 4, "seed": 1}, forward=2.0)]
+    a += [row(3.0, "c", {"n": 8, "seed": 1}, forward=3.0), row(4.0, "d", {"n": 16, "seed": 1})]
+    b = [row(2.0, "A", {"n": 4}, forward=1.5, update=0.5), row(2.01, "b", {"n": 4}, forward=2.01)]
+    b += [row(None, "C", {"n": 8}) | {"error": "too large"}, *(row(9.0, "x", {"n": n}) for n in (32, 64))]
+    names = {"sweep": "mine", "sweep_digest": "0"}
+    made = compare_sweeps(SweepOutcome("A", a, ("n", "seed"), names), SweepOutcome("B", b, ("n",), {}))
+    assert (made.keys, made.single_valued) == (["n"], [SingleValued("seed", "a", 1)])
+    assert [(point.ratio, point.largest_term, point.same_inputs) for point in made.points] == [
+        (2.0, "forward", False), (pytest.approx(1.005), "forward", True)
+    ]  # fmt: skip
+    assert [point.largest_difference for point in made.points] == pytest.approx([0.5, 0.01])
+    changes = {item.term: (item.mean, item.least, item.most) for item in made.terms}
+    assert changes == {"forward": pytest.approx((0.255, 0.01, 0.5)), "update": pytest.approx((0.25, 0.0, 0.5))}
+    assert made.failed == [{"n": 8, "error_a": None, "error_b": "too large"}]
+    assert (made.only_a, made.only_b) == ([{"n": 16}], [{"n": 32}, {"n": 64}])
+    assert made.values == [ValuesOfOne("n", [16], [32, 64])]
+    assert made.answer == (
+        "Of 2 points that succeeded in both sweeps, 1 is slower in B and 1 within 1 %. "
+        "B takes 1.42 times as long as A on the (geometric) mean, from 1 to 2 times."
+    )
+    same = compare_sweeps(SweepOutcome("A", a, ("n",), {}), SweepOutcome("A", a[:3], ("n",), {}))
+    assert same.answer == "Of 3 points that succeeded in both sweeps, 3 within 1 %."
+    assert same.values == [ValuesOfOne("n", [16], [])] and same.terms == []
 
 
 def test_page_is_one_file_with_all_text_escaped(tmp_path):
@@ -172,18 +170,6 @@ def page_of(out, *arguments):
     page = Parsed(out.read_text())
     assert page.wrong == []
     return page
-
-
-@pytest.mark.long
-def test_a_whole_part_in_words_and_all_its_keys_on_the_page(tmp_path):
-    arguments = ["quickstart", "quickstart", "--set-b", "workload=workloads/vgg16-v100"]
-    count = len(compare_outcomes("quickstart", "quickstart", (), (arguments[-1],))["inputs"]["changes"])
-    assert f"workload resnet50-v100 vgg16-v100 ({count} keys differ)" in lines_of(*arguments)
-    assert f"500 of {count} keys" in page_of(tmp_path / "page.html", *arguments).pieces
-    terms = ("negotiation", "cycle_time", "collective_launch", "gather_overhead", "message_overhead", "kernel_launch")
-    software = [part for term in (*terms, "host_element") for part in ("--set-b", f"cluster.runtime.{term}=1 us")]
-    assert "cluster.runtime 7 keys differ" in lines_of("ring_check", "ring_check", *software)
-    assert "All 7 keys" in page_of(tmp_path / "page.html", "ring_check", "ring_check", *software).pieces
 
 
 def test_intervals_that_overlap_are_said_of_stored_runs_where_times_differ(tmp_path):
@@ -222,8 +208,11 @@ def test_a_scenario_compared_with_itself_makes_no_difference():
 def test_versions_that_differ_are_named(tmp_path):
     document = run(load("ring_check")).document
     for name, versions in (("a", {"sparsim": "0.0.1", "numpy": "1.26.0"}), ("b", {"sparsim": "0.0.1", "simpy": "4"})):
-        (tmp_path / f"{name}.json").write_text(json.dumps(document | {"versions": versions}))
-    lines = lines_of(tmp_path / "a.json", tmp_path / "b.json")
+        more = {"versions": versions, "fidelity": document["fidelity"] | {"reason": name}}
+        (tmp_path / f"{name}.json").write_text(json.dumps(document | more))
+    stored = str(tmp_path / "a.json"), str(tmp_path / "b.json")
+    assert [compare_outcomes(*stored)["fidelity"][side]["reason"] for side in "ab"] == ["a", "b"]
+    lines = lines_of(*stored)
     assert {"numpy 1.26.0 in A, none in B.", "simpy none in A, 4 in B."} <= set(lines)
     assert not [line for line in lines if line.startswith("sparsim ")]
 
@@ -245,15 +234,6 @@ def test_terms_and_parts_that_this_version_does_not_know_keep_their_names(tmp_pa
     stored["breakdown_s"]["other_term"] = stored["memory"]["parts_bytes"]["other_part"] = 1.0
     (tmp_path / "a.json").write_text(json.dumps(stored))
     assert "other part" in printed("compare", tmp_path / "a.json", "quickstart", "-o", tmp_path / "a.html")
-
-
-def test_a_page_of_stored_documents_says_that_their_inputs_are_not_known(tmp_path):
-    for name, nodes in (("a", 4), ("b", 8)):
-        document = run(load("ring_check", (f"cluster.nodes={nodes}",))).document
-        (tmp_path / f"{name}.json").write_text(json.dumps(document))
-    page = page_of(tmp_path / "page.html", tmp_path / "a.json", tmp_path / "b.json")
-    assert "Inputs that differ" not in page.pieces and "Results" in page.pieces
-    assert [part for part in page.pieces if "are not known" in part]
 
 
 def test_equal_sweeps_have_nothing_to_tell(tmp_path, places):

@@ -16,12 +16,13 @@ from simulator.schedulers.base import Scheduler
 from simulator.sparsifiers.base import Sparsifier
 from simulator.studies.advice.advice import advise
 from simulator.studies.advice.candidates import Candidate, Grid, candidates
-from simulator.studies.compare.opponent import add_comparison, best_dense, choose_opponent
+from simulator.studies.compare.opponent import add_comparison, best_dense, choose_opponent, compare_with_good
 from simulator.topologies.base import Topology
 
 ALEXNET = ("p102-1gbe-gtopk", "AlexNet, Top-k 0.1 %, 4 P102-100 on 1 GbE")
 DDP = "cluster.runtime=runtimes/pytorch-ddp"
 MPI = ("cluster.network=networks/10gbe-mpi-host", "cluster.gpus_per_node=1", "topology=ring")
+GOOD = "sparsifier.implementation=good"
 SETS = [(), (DDP,), (DDP, "scheduler=bucketed"), ("scheduler=priority",), MPI, ("cluster.runtime=runtimes/ideal",)]
 
 
@@ -126,6 +127,18 @@ def test_the_newer_kernel_pays_against_tensors_sent_one_by_one_and_not_against_w
     # Nor against Horovod as it comes.
     fused = {"kind": "bucketed", "rule": "horovod"}
     assert seconds(dense(load("quickstart", newer), fused)) < seconds(load("quickstart", newer))
+
+
+def test_a_good_implementation_saves_what_a_run_with_it_takes_less():
+    """Of one worker, of dense, and of the good implementation itself there is nothing to save."""
+    prediction = run(load("quickstart"))
+    saved = compare_with_good(prediction)
+    good = seconds(load("quickstart", (GOOD,)))
+    assert (saved.name, saved.good_iteration_time) == ("released", pytest.approx(good))
+    assert saved.saving == pytest.approx(prediction.spread.time - good) and saved.saving > 0
+    assert saved.saving_share == pytest.approx(1 - good / prediction.spread.time)
+    for changes in (("cluster.nodes=1", "cluster.gpus_per_node=1"), ("sparsifier=dense",), (GOOD,)):
+        assert compare_with_good(run(load("quickstart", changes))) is None
 
 
 def test_the_question_follows_overrides():

@@ -2,17 +2,21 @@
 
 import math
 import re
+from types import SimpleNamespace
 
 import pytest
 
+from simulator.models.timeline import BREAKDOWN
 from simulator.prediction.doubts.doubt import Doubt, Measurement
 from simulator.prediction.doubts.spread import Ratio, Response
 from simulator.prediction.doubts.verdict import value_of_information
 from simulator.prediction.result_parts import Worth
 from simulator.studies.compare.verdict_words import (
     TWO_RUNS,
+    describe_change,
     describe_cost,
     describe_measurement,
+    describe_sides,
     describe_speed_up,
     describe_verdict,
 )
@@ -100,3 +104,52 @@ def test_the_numbers_of_a_speed_up_are_in_order(speed_up, width):
     if width:
         value, low, high = numbers
         assert low <= value <= high
+
+
+def of(value, versus=None):
+    """A scenario that has only one key in which it differs from its baseline, and one in which it does not."""
+    keys = {"cluster": {"links": value, "extra_time": value, "part": 1}}
+    return SimpleNamespace(versus=versus, resolved=lambda: keys)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "here", "there"),
+    [
+        (2.0, 0.5, "extra time 2", "extra time 0.5"),
+        (True, False, "extra time yes", "extra time no"),
+        ("1000000000.0 B/s", "4 ms", "extra time 8 Gbit/s", "extra time 4 ms"),
+        (2.0, None, "extra time 2", "no extra time"),
+        ([1], [], "extra time", "no extra time"),
+        ({"a": 1}, {}, "extra time", "no extra time"),
+        ([1], [2], "this extra time", "other extra time"),
+        ({"a": 1}, 3, "this extra time", "other extra time"),
+        (3, {"a": 1}, "this extra time", "other extra time"),
+        ({"name": "x", "a": 1}, {"name": "y", "a": 2}, "extra time x", "extra time y"),
+        ({"kind": "k", "a": 1, "b": 2, "c": 3}, {"a": 1, "b": 4, "c": 5}, "k with kind k, b 2, c 3", "k with"),
+        ({"a": 1, "b": 2}, {"a": 1, "b": 4}, "extra time with b 2", "extra time with b 4"),
+        ({"a": [1], "b": 2}, {"a": [2], "b": 2}, "this extra time", "other extra time"),
+    ],
+)
+def test_two_values_of_a_key_are_told_apart_in_words(one, other, here, there):
+    versus = {"cluster.part": 1, "cluster.extra_time": other}
+    sides = describe_sides(of(one, versus), of(other))
+    assert sides[0] == here and sides[1].startswith(there)
+
+
+def test_of_several_keys_all_that_differ_are_named_and_of_none_that_they_are_the_same():
+    both = {"cluster.links": [], "cluster.extra_time": []}
+    named = "links that change and extra time", "no links that change and no extra time"
+    assert describe_sides(of([1], both), of([])) == named
+    assert describe_sides(of([1], both), of([1])) == ("this set-up", "the same")
+
+
+def test_a_change_names_the_terms_that_are_more_than_a_hundredth_of_the_time():
+    """Exposed communication comes first, wherever it stands in a breakdown; 0.1 s of 10 s is no more than 1 %."""
+    terms = dict.fromkeys(BREAKDOWN, 0.1) | {"forward": -2.0, "communication_exposed": -1.0, "update": 4.0}
+    terms["idle"] = -0.1
+    assert describe_change("B", "A", 10.0, 9.0, terms) == (
+        "An iteration takes 10 s with B, instead of 9 s with A. "
+        "It removes 1 s of exposed communication and 2 s of forward pass but adds 4 s of update."
+    )
+    alike = describe_change("B", "A", 10.0, 9.9, dict.fromkeys(BREAKDOWN, 0.0))
+    assert alike == "An iteration takes 10 s with B and 9.9 s with A."

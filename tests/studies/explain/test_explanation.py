@@ -1,20 +1,28 @@
 """Explanations: terms that sum, splits that follow closed forms, other worlds, and slopes against derivatives."""
 
 import math
+from functools import partial
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
-from command_line import answered, printed, refused
+from command_line import printed, refused
 from in_json import in_json
 from printed import lines_of
 from validation_rows import row_of
 
 from simulator.answers import to_document
-from simulator.errors import InputError
+from simulator.errors import InputError, Problem
+from simulator.models.graph import COMPUTE
+from simulator.models.sharding import AXIS_OF, REPLICA
+from simulator.models.timeline import Span
 from simulator.prediction.run import run
+from simulator.reporting.answers.explained import Counterfactual
 from simulator.reporting.wording.explanation import SECTIONS, explanation_blocks
 from simulator.scenario.reading import load
 from simulator.scenario.scenario import CollectiveOrder, Scenario
-from simulator.studies.explain.critical_path import KERNEL, exposure
+from simulator.studies.explain import explanation
+from simulator.studies.explain.critical_path import KERNEL, exposure, hiding_compute, longest_waits
 from simulator.studies.explain.explanation import counterfactuals, explain
 from simulator.studies.explain.sensitivity import sensitivity
 from simulator.studies.explain.terms import kernel_use, terms_of
@@ -314,6 +322,100 @@ def test_slopes_are_the_ring_s_derivatives():
     assert found["cluster.network.bandwidth"]["elasticity"] == pytest.approx(-share, rel=1e-3)
 
 
+def by_power(bandwidth, nodes, refused=()):
+    """Answers that are the product of powers of the bandwidth and of the nodes, where those are not refused."""
+
+    def answers(specs):
+        clusters = [spec.cluster for spec in specs]
+        made = [(it.network.bandwidth / 1.25e8) ** bandwidth * (it.nodes / 4) ** nodes * 8 for it in clusters]
+        error = InputError(Problem("nodes", "others", "these"))
+        return [error if it.nodes in refused else each for it, each in zip(clusters, made, strict=True)]
+
+    return answers
+
+
+@pytest.mark.parametrize("refused", [(), (8, 5), (3, 5)])
+def test_an_answer_that_is_a_power_of_an_input_has_it_as_its_slope(refused):
+    """Twice in two ways: of one side and of both; where neither can be run, there is none."""
+    found = sensitivity(scenario(), by_power(0.5, -2, refused), words=("the speed-up", "larger", "smaller"))
+    nodes, bandwidth = found["inputs"][:2]
+    assert (nodes["input"], bandwidth["input"], found["base"]) == ("cluster.nodes", "cluster.network.bandwidth", 8)
+    assert (nodes["at_half"], nodes["at_double"]) == (32, None if 8 in refused else 2)
+    assert nodes["swing"] == (24 if 8 in refused else 30)
+    assert bandwidth["swing"] == pytest.approx(8 * (2**0.5 - 0.5**0.5))
+    assert bandwidth["elasticity"] == pytest.approx(0.5) and bandwidth["derivative"] == pytest.approx(4 / 1.25e8)
+    known = (-2, -4) if 3 not in refused else (None, None)
+    assert (nodes["elasticity"], nodes["derivative"]) == (pytest.approx(known) if known[0] else known)
+    assert found["top"] == ["cluster.nodes", "cluster.network.bandwidth"]
+    assert "cluster.network.latency" in found["without_effect"] and "cluster.nodes" not in found["without_effect"]
+    effect = "" if 3 in refused else ": 1 % more makes the speed-up 2 % smaller"
+    assert found["answer"] == (
+        f"Most sensitive to the number of nodes{effect}; then to the network bandwidth (0.5 % larger)."
+    )
+
+
+def test_where_nothing_changes_the_answer_that_is_said():
+    found = sensitivity(scenario(), by_power(0, 0))
+    assert found["answer"] == "No input changes the iteration." and found["top"] == []
+    assert {row["elasticity"] for row in found["inputs"]} == {0.0} and len(found["without_effect"]) == 5
+
+
+def test_a_summary_names_four_terms_and_what_saves_most():
+    seconds = {"a": 1.0, "b": 4.0, "c": 2.0, "d": 0.0, "e": 2.5, "f": 0.5}
+    rows = [SimpleNamespace(label=name, seconds=each, share=each / 10) for name, each in seconds.items()]
+    of = "Of 10 s: b 4 s (40 %), e 2.5 s (25 %), c 2 s (20 %), a 1 s (10 %)."
+    saving = [Counterfactual(name, "", 10 - each, each, each / 10) for name, each in (("no_x", 0.04), ("free_y", 3.0))]
+    assert explanation._summarise(rows, saving, 10.0) == f"{of} The largest saving would come from free y: 3 s, 30 %."
+    assert explanation._summarise(rows, saving[:1], 10.0) == f"{of} Removing any single cost saves less than 0.5 %."
+    assert explanation._summarise(rows, [], 10.0) == of
+    assert explanation._summarise(rows[3:4], [], 0.0) == "An iteration takes no time."
+
+
+class Timeline:
+    """Two workers, of which the second one computes longer, and takes the spans that are given."""
+
+    def __init__(self, *spans):
+        self.spans, self.time = spans, 10.0
+
+    def computed(self):
+        return np.array([1.0, 2.0])
+
+    def spans_of(self, worker):
+        assert worker == 1
+        return self.spans
+
+
+def test_waits_of_a_sharded_job_are_named_by_what_is_waited_for_and_what_waits():
+    """A gather is waited for from 1 to 3 and from 4 to 6 s, and an all-reduce at the end, which nothing follows."""
+    layers = [SimpleNamespace(name=name) for name in ("layers.0.a", "layers.0.b", "layers.1.a", "head", "tail")]
+    buckets = [SimpleNamespace(layers=each) for each in ((0, 1), (2,), (3, 4))]
+    (gather, axis), workers = next(iter(AXIS_OF.items())), REPLICA
+    plan = SimpleNamespace(inside=None, work=SimpleNamespace(buckets=buckets))
+    plan.setup = SimpleNamespace(workload=SimpleNamespace(layers=layers))
+    waiting = partial(Span, COMPUTE, "wait", term="communication_exposed")
+    timeline = Timeline(
+        Span(COMPUTE, "forward", 0.0, 1.0, 0, "forward"),
+        waiting(1.0, 3.0),
+        Span(COMPUTE, "copy", 3.0, 3.5, 0, "combine"),
+        Span(COMPUTE, "forward", 3.5, 4.0, 0, "forward"),
+        waiting(4.0, 6.0),
+        Span(COMPUTE, "backward", 6.0, 9.0, 2, "backward"),
+        waiting(9.0, 10.0),
+        Span("network", gather, 0.5, 3.0, 0),
+        Span("network", "short", 2.5, 3.0, 1),
+        Span("network", gather, 5.0, 6.0, 0),
+        Span("network", "all_reduce", 8.0, 10.0, 2),
+    )
+    assert [(it.axis, it.collective, it.unit, it.holds, it.seconds) for it in longest_waits(plan, timeline)] == [
+        (axis, gather, "layers.0", "forward pass", 2.0),
+        (axis, gather, "layers.0", "backward pass of head to tail", 2.0),
+        (workers, "all_reduce", "head to tail", "the next iteration", 1.0),
+    ]
+    assert [(it.axis, it.beside, it.seconds) for it in hiding_compute(plan, timeline)] == [
+        (workers, "backward pass", 1.0), (axis, "forward pass", 0.5)
+    ]  # fmt: skip
+
+
 def test_slopes_of_compute_and_kernels_are_their_shares():
     spec = scenario(sparsifier=TOPK, scheduler="sequential", workload={"compute_time": 0.05})
     prediction = run(spec)
@@ -321,43 +423,6 @@ def test_slopes_of_compute_and_kernels_are_their_shares():
     assert found["workload.compute_time"]["elasticity"] == pytest.approx(0.05 / time, rel=1e-3)
     topk = next(row for row in kernel_use(spec, prediction.plan)["selection"] if row["kernel"] == "topk")
     assert found["cluster.gpu.kernels.topk"]["elasticity"] == pytest.approx(topk["seconds"] / time, rel=1e-3)
-
-
-def test_a_fabric_that_refuses_more_nodes_has_no_value_there():
-    spec = scenario().model_dump(exclude={"cluster": {"network": True}})
-    spec["cluster"]["network"] = {"kind": "torus", "bandwidth": 1.25e8, "dimensions": (2, 2)}
-    spec |= {"topology": "ring", "sparsifier": "dense", "scheduler": "wfbp"}
-    answer = asked(Scenario.model_validate(spec))
-    row = next(row for row in to_document(answer)["sensitivity"]["inputs"] if row["input"] == "cluster.nodes")
-    assert row["at_double"] is None
-    assert line(told(answer), "cluster.nodes").endswith(" -")
-
-
-OTHER_JOB = {"nodes": [0, 3], "workload": {"batch_size": 1, "layers": [{"name": "a", "numel": 10}]}, "topology": "ring",
-             "sparsifier": "dense", "scheduler": "wfbp"}  # fmt: skip
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "parts",
-    [
-        {"cluster": {"stragglers": {"slow": [{"worker": 3, "factor": 2}]}}},
-        {"cluster": {"other_gpus": [{"nodes": [3], "gpu": CARD, "factor": 1.5}]}},
-        {"cluster": {"links": [{"link": "node 3 NIC", "factor": 0.5}]}},
-        {"cluster": {"background": [{"source": 3, "destination": 1, "bandwidth": 1e7}]}},
-        {"other_jobs": [OTHER_JOB], "iterations": 1, "warmup": 0, "gpu": IDEAL, "layers": [{"name": "a", "numel": 10}]},
-        {"collective_order": [{"worker": 3, "buckets": [0, 1, 2, 3, 4, 5]}]},
-    ],
-    ids=lambda parts: next(iter(parts.get("cluster", parts))),
-)
-def test_half_the_nodes_have_no_value_where_the_last_one_is_named(parts):
-    row = slopes(scenario(**parts))["cluster.nodes"]
-    assert row["at_half"] is None and row["at_double"] > 0
-
-
-def test_nodes_that_can_be_neither_one_more_nor_one_less_have_no_slope():
-    row = slopes(scenario(sparsifier={"kind": "gtopk", "density": 0.01}))["cluster.nodes"]
-    assert (row["elasticity"], row["derivative"]) == (None, None) and row["at_half"] > 0 < row["at_double"]
 
 
 def test_slopes_of_loading_jitter_and_overlap():
@@ -389,12 +454,6 @@ def test_inputs_that_change_nothing_are_named():
     assert not set(silent) & set(document["sensitivity"]["top"])
     (note,) = [note for note in document["notes"] if "without effect" in note]
     assert "cluster.network.latency" in note
-
-
-@pytest.mark.long
-def test_measured_collectives_do_not_make_a_step_in_the_slope():
-    row = slopes(load("quickstart", ("sparsifier=dense",)))["cluster.network.bandwidth"]
-    assert -1.5 < row["elasticity"] < 0 and row["at_double"] <= row["base"] <= row["at_half"]
 
 
 @pytest.mark.long
@@ -441,17 +500,6 @@ def test_exchanges_that_share_links_have_no_split_of_their_own():
     document = explain(scenario(topology=SERVERS, gpu=IDEAL))
     assert document["exchanges"]["spent_s"] is None and document["exchanges"]["calls"] == len(LAYERS)
     assert set(explain(scenario(gpu=IDEAL))["exchanges"]["spent_s"]) == {"start_up", "transfer", "software", "kernel"}
-
-
-def test_command_line_json_has_the_keys():
-    document = answered("explain", "ring_check", "--set", "cluster.nodes=4")
-    assert {
-        "scenario", "digest", "versions", "workers", "iteration_time_s", "iteration_time_interval_s", "summary",
-        "basis", "terms", "hidden_communication_s", "exchanges", "counterfactuals", "sensitivity", "warnings",
-        "notes",
-    } <= set(document)  # fmt: skip
-    assert document["workers"] == 4
-    assert {"term", "label", "seconds", "share", "formula", "numbers", "calibration"} <= set(document["terms"][0])
 
 
 def test_command_line_text_reads_as_a_table():

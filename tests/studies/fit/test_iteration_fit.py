@@ -1,6 +1,7 @@
 """Constants fitted to whole iterations: found again where the rows show them, refused by name where they do not."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,10 +12,11 @@ from validation_rows import row_of, write_row
 
 from simulator.errors import InputError
 from simulator.prediction.run import run
+from simulator.scenario.changes import INFINITE
 from simulator.scenario.reading import load
-from simulator.studies.fit.identifiability import row_deviation, standard_errors
-from simulator.studies.fit.iteration_fit import fit_named, fit_what_is_not_measured
-from simulator.studies.fit.iteration_model import known_constants
+from simulator.studies.fit import identifiability, iteration_fit
+from simulator.studies.fit.iteration_fit import IterationFit, fit_named, fit_what_is_not_measured
+from simulator.studies.fit.iteration_model import Constant, IterationModel, known_constants
 from simulator.studies.validate.measured_rows import measured_rows, predicted_value
 
 GRACE = "8xv100-grace"
@@ -98,17 +100,142 @@ def test_two_constants_that_one_model_and_density_show_only_together_are_refused
 
 def test_standard_errors_by_hand():
     """One constant per row: deviation over slope; two that act alike in every row: no error is finite."""
-    assert standard_errors(np.array([[1.0, 0.0], [0.0, 2.0]]), 0.1) == pytest.approx([0.1, 0.05])
-    assert standard_errors(np.array([[1.0], [1.0], [1.0], [1.0]]), 0.1) == pytest.approx([0.05])
-    alike = standard_errors(np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 1.0]]), 0.1)
+    assert identifiability.standard_errors(np.array([[1.0, 0.0], [0.0, 2.0]]), 0.1) == pytest.approx([0.1, 0.05])
+    assert identifiability.standard_errors(np.array([[1.0], [1.0], [1.0], [1.0]]), 0.1) == pytest.approx([0.05])
+    alike = identifiability.standard_errors(np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 1.0]]), 0.1)
     assert np.isinf(alike[:2]).all() and np.isfinite(alike[2])
+
+
+class Made(IterationModel):
+    """Rows whose seconds are a function of the constants; `rate` is a bandwidth, and all others are times."""
+
+    def __init__(self, seconds, measured, *names):
+        super().__init__((), [Constant(name, "B/s" if "rate" in name else "s", 1.0) for name in names])
+        self.seconds, self.measured = seconds, np.array(measured, dtype=float)
+
+    def times_of(self, points):
+        return [np.maximum(self.seconds(*point), 1e-12) for point in points]
+
+    def without(self, place):
+        gone = self.constants[place].no_cost
+        names = [item.name for item in self.constants if item is not self.constants[place]]
+        return Made(lambda *rest: self.seconds(*rest[:place], gone, *rest[place:]), self.measured, *names)
+
+    def read(self):
+        return np.ones(len(self.constants))
+
+
+@pytest.fixture
+def off_by_5_percent(monkeypatch):
+    monkeypatch.setattr(identifiability, "row_deviation", lambda: 0.05)
+
+
+def refused_by(model, *values):
+    found = identifiability.refusals(model, np.array(values, dtype=float))
+    return {item.name: (item.reason, item.measure, item.weak) for item in found}
+
+
+@pytest.mark.usefixtures("off_by_5_percent")
+def test_the_deviation_of_a_row_by_hand():
+    """Of three rows one does not change with the constant; the model's own error counts as one more row."""
+    residuals, slopes = np.array([0.1, 0.2, 0.3]), np.array([[1.0], [0.5], [0.0]])
+    deviation_of = identifiability.deviation_of
+    assert deviation_of(residuals, slopes) == (pytest.approx(((0.05**2 + 0.1**2 + 0.2**2) / 2) ** 0.5), 1)
+    assert deviation_of(residuals[:1], slopes[:1]) == (pytest.approx(0.05), 0)
+    assert deviation_of(residuals, np.zeros((3, 0))) == (pytest.approx(0.05), 0)
+
+
+@pytest.mark.usefixtures("off_by_5_percent")
+def test_a_constant_is_refused_for_what_the_rows_do_not_show_of_it():
+    """`a` and `b` in sums only, one without effect, and one behind 1 s until it is longer than 2 deviations of 5 %."""
+    names = "runtime.a", "runtime.c", "runtime.b"
+    alike = Made(lambda a, c, b: (a + b, a + b + c, 2 * (a + b) + 3 * c), (2, 3, 7), *names)
+    same = "the fitted times change with {} and {} in the same way, so that they show only both together"
+    assert refused_by(alike, 1, 1, 1) == {
+        "runtime.a": (same.format("runtime.a", "runtime.b"), "", False),
+        "runtime.b": (same.format("runtime.b", "runtime.a"), "", False),
+    }
+    none = {"runtime.a": ("no fitted time changes with it", "", False)}
+    assert refused_by(Made(lambda a: (1, 2), (1, 2), "runtime.a"), 1) == none
+    hidden = Made(lambda a: (max(1, a),), (1,), "kernels.topk.slope")
+    ((reason, measure, _),) = refused_by(hidden, 0.01).values()
+    assert "sparsim record kernels" in measure and reason.startswith("over a range of its values the fitted times stay")
+    assert np.exp(0.1) < float(reason.split()[-2]) < 1.11 * np.exp(0.1) and reason.endswith(" s")
+    ((reason, measure, _),) = refused_by(Made(lambda rate: (max(1, 1 / rate),), (1,), "network.rate"), 100).values()
+    assert reason.endswith("stay the same") and not measure
+    assert refused_by(Made(lambda a: (1 + a, 1), (1, 1), "runtime.a"), 0) == {}
+
+
+@pytest.mark.usefixtures("off_by_5_percent")
+def test_a_constant_that_matters_less_than_rows_are_off_is_refused_weakly():
+    """A thousandth of the time in rows that are off by 10 %; and what makes one row 9 % longer, with errors of 5 %."""
+    little = Made(lambda a: [1 + 0.001 * a] * 3, np.exp([0.1, -0.1, 0.1]), "runtime.a")
+    assert refused_by(little, 1)["runtime.a"] == (
+        "10 % more of it changes no fitted time by more than 0.0095 %, and rows are off by 10 %", "", True
+    )  # fmt: skip
+    off = np.exp(0.05 * np.array([0, 1, -1, 1, -1, 0]))
+    for least, reasons in ((1.1, ["without it the fitted times are met as well, within their errors"]), (0.9, [])):
+        times = lambda a, b, least=least: [b * max(least, 0.9 + 0.3 * a)] + [b] * 5  # noqa: E731
+        one = Made(times, [1.2, *[1] * 5] * off, "runtime.a", "runtime.b")
+        found = refused_by(one, 1, 1)
+        assert [reason.partition(";")[0] for reason, _, _ in found.values()] == reasons
+        assert all(weak for _, _, weak in found.values())
+
+
+@pytest.mark.usefixtures("off_by_5_percent")
+def test_constants_are_chosen_by_their_effect_while_the_rows_determine_them(monkeypatch):
+    """`twin` acts as `large` does; four rows give three constants at most; kernels may be off by a factor of 1000."""
+    cases = {
+        "runtime.large": (9, 9, 9, 9), "runtime.twin": (5, 5, 5, 5), "runtime.none": (0, 0, 0, 0),
+        "kernels.topk.slope": (0, 0, 0, 5), "kernels.sort.slope": (0, 0.3, 0, 0), "runtime.one": (0, 2, 0, 0),
+        "runtime.other": (0, 0, 1, 0),
+    }  # fmt: skip
+    shares = np.array([*cases.values()]).T
+    model = Made(lambda *values: shares @ np.array(values), shares.sum(axis=1), *cases)
+    monkeypatch.setattr(identifiability, "_not_measured", lambda _: model.constants)
+    monkeypatch.setattr(identifiability, "IterationModel", lambda *_: model)
+    plan = SimpleNamespace(work=SimpleNamespace(kernels={"topk"}))
+    monkeypatch.setattr(identifiability, "plan_of", lambda _: plan)
+    row = SimpleNamespace(scenario=SimpleNamespace(cluster=SimpleNamespace(gpu=SimpleNamespace(width=lambda _: 1e3))))
+    chosen, refused = identifiability.choose_constants([row] * 4)
+    assert [item.name for item in chosen] == ["kernels.topk.slope", "runtime.large", "runtime.one"]
+    told = {item.name.partition(".")[2]: item.reason for item in refused}
+    assert told == {
+        "sort.slope": "it changes the fitted times by less than they are off",
+        "twin": "the fitted times cannot tell it from kernels.topk.slope and runtime.large",
+        "other": "4 fitted times give 3 constants, and others matter more",
+        "none": "no fitted time changes with it",
+    }
+    assert [item.name for item in identifiability.choose_constants([row])[0]] == ["kernels.topk.slope"]
+
+
+def test_what_the_rows_ask_none_of_costs_nothing_and_is_no_limit():
+    """Rows faster than without the cost, and than at any rate; met at 2 s and 4 B/s; and at a cost of hours."""
+    for measured, found in (((0.5, 0.5), (0.0, INFINITE)), ((3.0, 1.25), (2.0, 4.0)), ((20_001, 1.25), (2e4, 4.0))):
+        model = Made(lambda a, rate: (1 + a, 1 + 1 / rate), measured, "runtime.a", "network.rate")
+        assert model.solve() == pytest.approx(found, rel=1e-3)
+        assert model.solve(np.array([1.0, 1.0])) == pytest.approx(found, rel=1e-3)
+
+
+def test_what_the_fit_does_not_determine_is_given_back_and_the_others_are_fitted_again(monkeypatch):
+    a, b, c = (Constant(f"runtime.{name}", "s", 1.0) for name in "abc")
+    early, late = identifiability.Refusal("runtime.early", "before"), identifiability.Refusal(b.name, "after")
+    monkeypatch.setattr(iteration_fit, "choose_constants", lambda _: ([a, b, c], [early]))
+    tried = []
+
+    def fit(_, constants, watch):
+        tried.append(constants)
+        return IterationFit((), (), (late,) if b in constants else (), ())
+
+    monkeypatch.setattr(iteration_fit, "fit_constants", fit)
+    assert fit_what_is_not_measured([]).refused == (early, late) and tried == [[a, b, c], [a, c]]
 
 
 def test_one_row_gives_one_constant_exactly_and_no_error(tmp_path):
     fit = fit_named(rows_of(tmp_path, {"kernels.topk.slope": 2e-9}, [{}]), ["kernels.topk"])
     (item,) = fit.constants
     assert item.value == pytest.approx(2e-9, rel=1e-5) and item.error is None
-    assert item.if_rows_are_off == pytest.approx(row_deviation() / 0.6, rel=0.5)
+    assert item.if_rows_are_off == pytest.approx(identifiability.row_deviation() / 0.6, rel=0.5)
     assert "only a repeat or a further row tells" in fit.notes[0]
 
 

@@ -35,6 +35,7 @@ def value(**keys):
         ("time_s", {"where": {"sparsifier.density": None, "workers": {"above": 2}}}, 6.0),
         ("time_s", {"where": {"sparsifier": "dense", "workers": 8}, "over": {"sparsifier": "topk"}}, 2.0),
         ("bytes", {"per": "time_s", "take": "max"}, 4.0),
+        ("bytes", {"lowest": "time_s"}, 2.0),
         ("sparsifier", {"show": "text", "where": {"workers": 2, "sparsifier": "dense"}}, "dense"),
     ],
 )
@@ -56,6 +57,7 @@ def test_a_figure_has_settled_where_all_replays_that_it_is_taken_from_have():
         ({"column": "time_s", "where": {"workers": 3}}, "expected rows that meet the conditions"),
         ({"column": "empty"}, "expected numbers in the column empty"),
         ({"column": "sparsifier", "where": {"sparsifier": "dense"}}, "expected numbers in the column sparsifier"),
+        ({"column": "time_s", "lowest": "empty"}, "expected numbers in the column empty, got none"),
         ({"column": "time_s", "over": {"workers": 3}}, "expected rows that meet the conditions"),
     ],
 )

@@ -149,6 +149,8 @@ def test_without_a_paper_all_are_listed():
         ("kind: lines", "kind: line", "expected a kind of figure, got 'line'"),
         ("quantity: iteration_time_s", "quantity: iteration", "for figure lines columns of numbers"),
         ("name: one", "name: One thing", "parts.0.name"),
+        ("parts:", "kernels: {a: {}}\nkernel: b\nparts:", "expected a `kernel` of the paper's software: a, got b"),
+        ("{says: it", "{by_kernel: true, says: it", "expected `kernels` of a paper with figures by kernel, got none"),
     ],
 )
 def test_a_wrong_document_is_refused_with_its_place(tmp_path, old, new, words):

@@ -1,6 +1,7 @@
 """Iterations from trainings times the predicted time of one: intervals, verdicts, and what is carried over."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 from command_line import answered, printed
@@ -10,14 +11,17 @@ from made_trainings import DENSE, RANDOMK, TOPK, write_study, write_training
 
 from simulator.answers import keys_of, read_answer
 from simulator.errors import InputError
+from simulator.prediction.doubts.doubt import Doubt
 from simulator.prediction.doubts.spread import Response, Spread, Tails, compare_spreads
 from simulator.prediction.iterations_to_target import Iterations
 from simulator.reporting.answers.trained import TrainedPlace, TrainingQuality
 from simulator.scenario.reading import load
-from simulator.studies.quality.iterations import find_iterations, find_place, transfer_width
-from simulator.studies.quality.observations import Target
+from simulator.studies.quality import iterations, quality
+from simulator.studies.quality.iterations import MeasuredIterations, find_iterations, find_place
+from simulator.studies.quality.observations import Observation, Target, write_table
 from simulator.studies.quality.quality import describe_quality
-from simulator.studies.quality.study import read_study
+from simulator.studies.quality.study import Noise, Study, Typical, read_study
+from simulator.trainings.runs import Recipe, Setting
 
 LOSS = Target("loss", 0.5)
 
@@ -50,23 +54,6 @@ def rows(document):
     return {row.method: row for row in document.methods}
 
 
-def test_time_is_iterations_times_the_time_of_one(document):
-    for row in document.methods:
-        assert row.time_to_target == pytest.approx(row.iterations_to_target * row.iteration_time)
-        assert row.cost == pytest.approx(row.time_to_target / 3600 * 4 * 3.0)
-        low, high = row.time_to_target_interval
-        assert low < row.time_to_target < high
-        # No surer than the number of iterations, nor than the time of one.
-        for (least, most), value in (
-            (row.iterations_to_target_interval, row.iterations_to_target),
-            (row.iteration_time_interval, row.iteration_time),
-        ):
-            assert low / row.time_to_target <= least / value and high / row.time_to_target >= most / value
-    dense, topk = (rows(document)[name] for name in ("dense", "topk 0.01"))
-    assert topk.iterations_over_dense == pytest.approx(topk.iterations_to_target / dense.iterations_to_target)
-    assert topk.speed_up_over_dense == pytest.approx(dense.time_to_target / topk.time_to_target)
-
-
 def test_how_far_iterations_are_off_is_no_other_in_a_ratio():
     """Errors of iteration times are stretched, and further in ratios; those of the number of iterations are not."""
     iteration = Spread(2.0, (), tails=Tails({50: 0.1, 80: 0.3, 90: 0.5}, 1.5))
@@ -81,49 +68,99 @@ def test_what_was_not_reached_is_listed_and_not_dropped(document):
     assert any("randomk 0.01 with 4 workers and batch 8 (3 of 3)" in note for note in document.notes)
 
 
-def test_bandwidth_changes_no_iterations(folder, study, document):
-    fast = describe_quality(study, scenario(folder, "cluster.network.bandwidth=20 Gbit/s"), price=3.0)
-    for name, row in rows(document).items():
-        assert rows(fast)[name].iterations_to_target == row.iterations_to_target
-    assert rows(fast)["dense"].iteration_time < rows(document)["dense"].iteration_time
-    assert fast.curves == document.curves
+def made_study(elements=1000):
+    """Dense takes 100 iterations (95 to 104), topk 200 (190 to 220), on a task with so many elements."""
+    typical, laws = {}, {}
+    for kind, density, least, steps, most in (("dense", 1.0, 95, 100, 104), ("topk", 0.01, 190, 200, 220)):
+        recipe = Recipe("made", elements, kind, "{}", True, 1, "fp32")
+        laws[recipe], setting = None, Setting(recipe, density, 4, 8)
+        typical[setting] = Typical(*(math.log(each) for each in (steps, least, most)), 3, 3, 999)
+    return Study("here", LOSS, {setting: [] for setting in typical}, Noise((0.1,), 1), typical, laws)
 
 
-def test_iterations_of_another_model_are_less_sure(folder, study, document):
-    """The scenario has 500,000 elements, the trainings 1,000 of another task."""
-    other = rows(document)["topk 0.01"]
-    assert not document.same_model
-    assert any("small task, made (1,000 elements), and not of" in text for text in document.warnings)
-    same = describe_quality(study, scenario(folder, *OWN))
-    assert same.same_model and not same.warnings
+def ends_of(found):
+    return [(item.doubts[0].level, *(math.exp(end) for end in (item.low, item.high))) for item in found.responses]
+
+
+def test_iterations_by_hand(folder, monkeypatch):
+    """Of one's own model they are those of the trainings; of another only the ratio to dense's is carried over."""
+    monkeypatch.setattr(iterations, "transfer_width", lambda: (1.5, 7))
+    place, sparse, dense = TrainedPlace("made", 4, 8), scenario(folder), scenario(folder, "sparsifier=dense")
+    mine, its = ("measured", 0.95, 1.1), ("measured", pytest.approx(100 / 95), pytest.approx(100 / 104))
+    for same, known, asked, value, ends in (
+        (True, None, sparse, 200, [mine]),
+        (True, None, dense, 100, [("measured", 0.95, 1.04)]),
+        (True, 1000.0, sparse, 2000, [mine, its]),
+        (True, 1000.0, dense, 1000, []),
+        (False, None, sparse, 200, [("transferred", 0.95, 1.1), ("assumed", 1 / 1.5, 1.5)]),
+        (False, None, dense, 100, [("transferred", 0.95, 1.04)]),
+    ):
+        found = MeasuredIterations(made_study(), place, same, known).find(asked)
+        assert found.value == pytest.approx(value) and ends_of(found) == [pytest.approx(end) for end in ends]
+    assert MeasuredIterations(made_study(), place, True).warnings(sparse) == []
+    told = MeasuredIterations(made_study(), place, False).warnings(scenario(folder, "cluster.nodes=8"))
+    assert [text.split()[:4] for text in told] == [
+        ["The", "iterations", "are", "those"], ["Times", "to", "the", "target"], ["The", "ratios", "of", "iterations"]
+    ]  # fmt: skip
+    assert "a factor of 1.50 in nine of ten cases, as 7 pairs of" in told[0] and "(1,000 elements)" in told[0]
+    assert len(MeasuredIterations(made_study(), place, False, 1000.0).warnings(sparse)) == 1
+
+
+def test_that_failures_are_in_none_of_the_times_is_said(folder, study):
     failing = scenario(folder, *OWN, "cluster.membership={mean_time_between_failures: 1 h}")
-    assert "is in none of these times" in describe_quality(study, failing).warnings[-1]
-    ends = (row.iterations_to_target_interval for row in (rows(same)["topk 0.01"], other))
-    spread = [math.log(high / low) for low, high in ends]
-    assert spread[1] == pytest.approx(math.hypot(spread[0], 2 * math.log(transfer_width()[0])), rel=0.1)
+    (warning,) = describe_quality(study, failing).warnings
+    assert "is in none of these times" in warning
 
 
-def test_own_iterations_of_dense_are_exact(folder, study):
-    made = rows(describe_quality(study, scenario(folder), dense_iterations=1e5))
-    assert made["dense"].iterations_to_target == 1e5 and made["dense"].iterations_to_target_interval == (1e5, 1e5)
-    logs = {setting.method: known.log for setting, known in study.typical.items()}
-    assert made["topk 0.01"].iterations_to_target == pytest.approx(1e5 * math.exp(logs["topk 0.01"] - logs["dense"]))
+def test_the_model_is_the_same_where_it_has_as_many_elements(folder):
+    place, own = TrainedPlace("made", 4, 8), scenario(folder)
+    assert [
+        find_iterations(made_study(elements=elements), own, place).same_model for elements in (1000, own.workload.numel)
+    ] == [False, True]
 
 
-@pytest.mark.parametrize(("bandwidth", "word"), [("1 Mbit/s", "yes"), ("1000 Gbit/s", "no")])
-def test_verdicts_follow_the_network(folder, study, bandwidth, word):
-    own = ("workload.layers.0.numel=600", "workload.layers.1.numel=400")
-    made = rows(describe_quality(study, scenario(folder, f"cluster.network.bandwidth={bandwidth}", *own)))["topk 0.01"]
-    assert made.verdict in (word, "undecided") and (made.probability > 0.5) == (word == "yes")
+def test_the_width_of_carried_ratios_is_that_between_tasks(tmp_path, monkeypatch):
+    """Ratios of 2 and 8: ln 4 apart, times Student's 95 % quantile of one degree of freedom, 6.314."""
+    monkeypatch.setattr(iterations, "find_shipped", lambda _: tmp_path)
+    assert iterations.transfer_width.__wrapped__() == (1000.0, 0)
+    for task, ratio in (("one", 2), ("other", 8)):
+        made = []
+        for kind, density, steps in (("dense", 1.0, 100), ("topk", 0.01, 100 * ratio)):
+            setting = Setting(Recipe(task, 9, kind, "{}", True, 1, "fp32"), density, 4, 8)
+            targets = LOSS, Target("loss", 1)
+            made += [Observation(setting, (0.1, 0.9, 1.0, 0.0), 0, target, steps, 999) for target in targets]
+        write_table(tmp_path / f"{task}.csv", made)
+    width, pairs = iterations.transfer_width.__wrapped__()
+    # Each of two targets of the one task with each of the other.
+    assert pairs == 4 and width == pytest.approx(math.exp(math.log(4) * 2.1318), rel=1e-4)
 
 
-def test_the_front_has_the_methods_that_no_other_one_beats(document):
-    for row in document.methods:
-        beaten = any(
-            other.iterations_to_target <= row.iterations_to_target and other.iteration_time < row.iteration_time
-            for other in document.methods
-        )
-        assert row.pareto == (not beaten)
+def trained(method, iterations, time, *responses):
+    spread = Spread(time, responses)
+    prediction = SimpleNamespace(spread=spread, result=SimpleNamespace(interval=spread.interval()))
+    made = Iterations(iterations, ())
+    return quality._TrainedMethod(method, prediction, made, made.spread(spread))
+
+
+def test_times_costs_and_the_front_by_hand():
+    """Half a coin per second; `late` is beaten by `fast`, which needs as many iterations, and dense by nobody."""
+    doubt = Doubt("kernel", "topk", "assumed", 1.25)
+    dense, fast, late = trained("dense", 100, 3.0), trained("fast", 200, 1.0), trained("late", 200, 1.2)
+    open_ = trained("open", 50, 5.0, Response(doubt.key, (doubt,), math.log(0.5), math.log(2)))
+    found = [fast, late, dense, open_]
+    rows = {item.method: quality._row(item, dense, found, 0.5) for item in found}
+    assert {name: (row.time_to_target, row.cost) for name, row in rows.items()} == {
+        "dense": (300, 150), "fast": (200, 100), "late": (240, 120), "open": (250, 125)
+    }  # fmt: skip
+    assert rows["open"].cost_interval == pytest.approx((62.5, 250))
+    assert rows["open"].time_to_target_interval == pytest.approx((125, 500))
+    assert (rows["fast"].speed_up_over_dense, rows["fast"].iterations_over_dense) == (1.5, 2.0)
+    assert [row.verdict for row in rows.values()] == ["yes", "yes", None, "undecided"]
+    assert [row.pareto for row in rows.values()] == [True, False, True, True]
+    assert quality._row(fast, dense, found, None).cost is None and rows["dense"].speed_up_interval == (1.0, 1.0)
+    assert quality._answer(found, dense).startswith("fast against dense, by the time to the target: Yes: 1.50 times")
+    assert quality._answer(found, dense).endswith(" It cannot be told apart from open.")
+    assert quality._answer([dense], dense) == "Only dense can be compared."
 
 
 def test_workers_and_tasks_outside_of_what_was_run_are_refused(folder, study, tmp_path):
@@ -187,13 +224,3 @@ def test_the_command_prints_tables_and_markdown(folder):
     assert heading.startswith("| method | iterations | 90 % interval |")
     assert set(line) == set("| -")
     assert "the opponent" in printed("quality", *arguments, "--scenario", folder / "small.yaml").lower()
-
-
-def test_a_table_of_steps_stands_for_the_folder(folder, tmp_path):
-    table = tmp_path / "steps.csv"
-    arguments = ("--target", "loss 0.5", "--scenario", folder / "small.yaml", "--json")
-    one = answered("quality", folder / "study", *arguments, "--table", table)
-    other = answered("quality", table, *arguments)
-    assert other["curves"] == []
-    for row, again in zip(one["methods"], other["methods"], strict=True):
-        assert again["iterations_to_target"] == pytest.approx(row["iterations_to_target"], rel=1e-3)

@@ -8,6 +8,7 @@ from command_line import invoke
 from places import ROOT
 
 from simulator.errors import InputError
+from simulator.studies.quality import trainings
 from simulator.studies.quality.trainings import read_study
 from simulator.trainings.runs import read_runs
 
@@ -60,6 +61,24 @@ def test_mistakes_have_their_place(study, old, new, message):
 def test_what_varies_cannot_be_set(study):
     with pytest.raises(InputError, match="--set seed: expected a key that does not vary"):
         read_study(study, ["seed=3"])
+
+
+def test_what_went_wrong_is_told_by_folder_and_what_is_there_is_not_trained_again(study, tmp_path, monkeypatch):
+    seen = []
+
+    def outcomes(_, parts, processes):
+        seen.append((parts, processes))
+        yield [(1, "", "")]
+        yield [(2, "diverged", ""), (3, "", "the process died")]
+
+    monkeypatch.setattr(trainings, "run_locally", outcomes)
+    monkeypatch.setattr(trainings, "finished_run", lambda folder, _: folder.name == "0000")
+    told = []
+    observe = lambda progress: told.append((progress.evaluated, progress.failed))  # noqa: E731
+    result = trainings.train_study(study, tmp_path, processes=8, observe=observe)
+    assert (result.trainings, result.reused) == (4, 1) and seen == [([[1], [2], [3]], 3)]
+    assert result.failed == {tmp_path / "0002": "diverged", tmp_path / "0003": "the process died"}
+    assert told == [(1, 0), (2, 1), (3, 2)]
 
 
 def files(folder):

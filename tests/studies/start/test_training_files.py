@@ -222,10 +222,10 @@ CASES = {
         "workload.experts": 4, "workload.expert_mlp": 64, "workload.shared_mlp": 32, "workload.experts_per_token": 3, "scheduler.overlap_param_gather": True, "scheduler.overlap_grad_reduce": True, "scheduler.shard": None, "parallelism.overlap": None}),
     "what Megatron takes where nothing is stated": ("--tensor-model-parallel-size 1 --num-layers 8 --hidden-size 512 --micro-batch-size 2 --vocab-size 1000", {
         "workload.mlp": 2048, "workload.gated": False, "workload.norm": "layer", "workload.biases": "all", "workload.tied": True, "workload.dropout": True, "workload.attention": None, "workload.recompute": "none", "workload.vocabulary": 1024, "workload.precision.gradients": "fp32", "workload.precision.travels": None, "workload.arithmetic": None, "parallelism.sequence_parallel": None, "parallelism.pipeline.chunks": None, "workload.batch_size": 2, "workload.micro_batches": 1, "scheduler.overlap_param_gather": False, "scheduler.fused_accumulation": None, "scheduler.gather_wire": None}),
-    "a bucket of Megatron grows with the copies": ("--micro-batch-size 1 --overlap-grad-reduce --bf16 --accumulate-allreduce-grads-in-fp32 --recompute-activations --swiglu --hidden-dropout 0 --num-layers 4 --hidden-size 16 --ffn-hidden-size 48 --use-flash-attn --no-rope-fusion", {
+    "what Megatron is told otherwise": ("--micro-batch-size 1 --overlap-grad-reduce --bf16 --accumulate-allreduce-grads-in-fp32 --recompute-activations --swiglu --hidden-dropout 0 --num-layers 4 --hidden-size 16 --ffn-hidden-size 48 --use-flash-attn --no-rope-fusion", {
         "scheduler.bucket": 40_000_000, "workload.recompute": "selective", "workload.mlp": 48, "workload.dropout": True, "workload.attention": "fused"}),
-    "NeMo states machines and formats otherwise": ("tensor_model_parallel_size: 2\nnum_nodes: 4\ndevices: 4\nprecision: bf16-mixed\nmicro_batch_size: 3\nnum_micro_batches: 5\nuse_torch_fsdp2: true\n", {
-        "cluster.nodes": 4, "cluster.gpus_per_node": 4, "workload.precision.gradients": "bf16", "workload.batch_size": 15, "workload.micro_batches": 5, "scheduler.kind": "fsdp", "parallelism.sequence_parallel": False}),
+    "NeMo states machines and formats otherwise": ("tensor_model_parallel_size: 2\nnum_nodes: 4\ndevices: 4\nprecision: bf16-mixed\nmicro_batch_size: 3\nnum_micro_batches: 5\nnum_virtual_stages_per_pipeline_rank: 3\npipeline_model_parallel_size: 2\nuse_torch_fsdp2: true\n", {
+        "cluster.nodes": 4, "cluster.gpus_per_node": 4, "parallelism.pipeline.chunks": 3, "workload.precision.gradients": "bf16", "workload.batch_size": 15, "workload.micro_batches": 5, "scheduler.kind": "fsdp", "parallelism.sequence_parallel": False}),
     "without ZeRO buckets are 5e8 elements of the format": (zero(stage=0), {"scheduler.kind": "sequential", "scheduler.bucket_size": "1000000000 B", "workload.precision.gradients": "bf16"}),
     "fp32 without ZeRO": ({"train_batch_size": 96, "gradient_accumulation_steps": 2}, {"scheduler.bucket_size": "2000000000 B", "workload.precision.gradients": "fp32", "workload.batch_size": 6, "workload.micro_batches": 2, "parallelism.tensor": None}),
     "stages and tensor parallelism of DeepSpeed": (zero(stage=1) | {"pipeline": {"stages": 2}, "tensor_parallel": {"autotp_size": 4}, "train_batch_size": 64}, {
@@ -252,6 +252,21 @@ CASES = {
     "DiLoCo of MaxText": (MAX_DILOCO + "num_diloco_fragments: 4\nuse_sequential_layers: true\ncommunication_overlapping_alpha: 0.5\nnum_communication_overlapping_steps: 3\n", {
         "scheduler.kind": "streaming_diloco", "scheduler.inner_steps": 36, "scheduler.fragments": 4, "scheduler.pattern": "sequential", "scheduler.mixing": 0.5, "scheduler.delay": 3, "scheduler.one_program": True}),
     "buckets of torchft": (f"{TORCHFT[:-1]}, use_bucketization=True, bucket_cap_mb=2)", {"scheduler.bucket_size": "2097152 B", "scheduler.kind": "streaming_diloco", "scheduler.pattern": "sequential"}),
+    "a size of 0 shares no tensors out, and one stage is none": (zero(stage=2) | {"tensor_parallel": {"autotp_size": 0}, "pipeline": {"stages": 1}}, {
+        "parallelism.tensor": None, "parallelism.pipeline.stages": 1, "workload.batch_size": 2}),
+    "Megatron in fp16 reduces in fp16 unless it is asked not to": ("--fp16 --micro-batch-size 1 --num-layers 2 --hidden-size 16 --swiglu --position-embedding-type rope --max-position-embeddings 9 --use-megatron-fsdp", {
+        "workload.precision.gradients": "fp16", "workload.precision.travels": None, "workload.mlp": 64, "workload.positions": 0, "scheduler.kind": "fsdp", "scheduler.bucket": None}),
+    "NeMo in fp16 accumulates in fp32 where it says so": ("micro_batch_size: 1\nprecision: 16-mixed\naccumulate_allreduce_grads_in_fp32: true\nfp8: hybrid\n", {
+        "workload.precision.gradients": "fp16", "workload.precision.travels": "fp32", "workload.arithmetic": "fp8"}),
+    "DeepSpeed of Accelerate": (ACCELERATE.replace("FSDP", "DEEPSPEED") + "deepspeed_config: {zero_stage: 1, gradient_accumulation_steps: 3, offload_param_device: none}\n", {
+        "workload.precision.gradients": "bf16", "scheduler.stage": 1, "workload.micro_batches": 3, "cluster.nodes": 2}),
+    "nothing is recomputed where the file says none": (TITAN.replace('"full"', '"none"'), {"workload.recompute": "none"}),
+    "operators are recomputed where the file says so": (TITAN.replace('"full"', '"selective"\nselective_ac_option = "op"'), {"workload.recompute": "operators"}),
+    "fragments of torchtitan are counted where they are listed": (DILOCO + 'sync_steps = 12\nfragment_sync_delay = 0\nmodule_fqns_per_model_fragment = [["a"], ["b"], ["c"]]\n', {
+        "scheduler.kind": "streaming_diloco", "scheduler.fragments": 3, "scheduler.inner_steps": 12}),
+    "local SGD of torchtitan": (DILOCO.replace("diloco", "local_sgd") + "sync_steps = 7\n", {"scheduler.kind": "local_sgd", "scheduler.inner_steps": 7}),
+    "without fault tolerance its settings say nothing": (DILOCO.replace("true", "false") + "sync_steps = 7\n", {"scheduler.kind": "fsdp", "scheduler.inner_steps": None}),
+    "slices of MaxText without shards between them": (MAXTEXT.replace("ici_fsdp_parallelism: 8\ndcn_data_parallelism: -1", "num_slices: 2"), {"scheduler.shard": 8, "scheduler.kind": "fsdp"}),
     "local SGD of torchft": ("LocalSGD(manager, model, optimizer, sync_every=7)", {"scheduler.kind": "local_sgd", "scheduler.inner_steps": 7, "scheduler.fragments": None, "scheduler.bucket_size": None}),
 }  # fmt: skip
 
@@ -344,6 +359,12 @@ def test_comments_name_the_key_that_each_line_comes_from(read):
     said = {key.strip(): why.strip() for key, why in lines.items()}
     assert said["overlap_comm: true"] == "zero_optimization.overlap_comm"
     assert said["bucket: 500000000"] == "default of zero_optimization.reduce_bucket_size"
+    assert read(ACCELERATE).lines["workload.precision.gradients"] == ("bf16", "mixed_precision")
+
+
+@pytest.mark.parametrize(("gpus", "bucket"), [(None, 40e6), (32, 40e6), (64, 64e6)])
+def test_a_bucket_of_megatron_has_a_million_parameters_per_copy_and_40_at_least(read, gpus, bucket):
+    assert values(read("--micro-batch-size 1 --overlap-grad-reduce", gpus))["scheduler.bucket"] == bucket
 
 
 def test_one_function_of_several_is_named(read, tmp_path):
@@ -401,11 +422,6 @@ def test_the_schedule_inside_of_a_site_is_that_of_the_file(read):
     )
 
 
-def test_the_arguments_of_torchft_become_a_scheduler(read):
-    made = read(f"raise SystemExit('this is never run')\nwith {TORCHFT} as d:\n    pass\n").parts["scheduler"]
-    assert (made.kind, made.fragments, made.between, made.delay, made.mixing) == ("streaming_diloco", 2, 10, 5, 0.5)
-
-
 def test_positions_and_buckets_count(read):
     blocks = read("local_sgd.DiLoCo(m, [model], inner, outer, 100, use_bucketization=True, bucket_cap_mb=32)\n")
     made = blocks.parts["scheduler"]
@@ -440,7 +456,7 @@ def test_positions_and_buckets_count(read):
         ("a.toml", TITAN.replace("replicate_degree = 2", 'replicate_degree = 1\npipeline_parallel_degree = 2\n'
             'pipeline_parallel_schedule = "DualPipeV"'), "one of 1f1b, interleaved1f1b, gpipe, zbvzerobubble, got 'DualPipeV'"),
         ("a.sh", MEGATRON.replace("--overlap-grad-reduce", ""), "overlap_grad_reduce and use_distributed_optimizer"),
-        ("a.sh", MEGATRON + "--num-layers-per-virtual-pipeline-stage 3\n", "a part of 8 layers on 2 stages"),
+        ("a.sh", MEGATRON + "--num-layers-per-virtual-pipeline-stage 8\n", "a part of 8 layers on 2 stages"),
         ("a.sh", MEGATRON + "--context-parallel-size 3\n", "GPUs that 12 divides, as copies have so many, got 16"),
         ("a.yml", ACCELERATE.replace("FSDP", "XLA"), "distributed_type: expected one of fsdp, deepspeed"),
         ("a.yml", "distributed_type: DEEPSPEED\ndeepspeed_config: {deepspeed_config_file: z.json}\n",
@@ -450,6 +466,15 @@ def test_positions_and_buckets_count(read):
         ("a.toml", DILOCO + "sync_steps = 10\nnum_fragments = 4\n", "a multiple of the 4 fragments, got 10"),
         ("a.toml", DILOCO + "sync_steps = 8\nnum_fragments = 4\nfragment_sync_delay = 2\n", "below 2, H/P, got 2"),
         ("a.toml", DILOCO + 'sync_steps = "8"\n', "fault_tolerance.sync_steps: expected a whole number"),
+        ("a.sh", MEGATRON + "--num-distributed-optimizer-instances 3\n", "a part of the copies, got 3"),
+        ("a.sh", MEGATRON.replace("--use-distributed-optimizer", ""), "use_distributed_optimizer beside it"),
+        ("a.yml", ACCELERATE.replace("num_processes: 16\n", ""), "num_processes: expected the number of GPUs, for copies in nodes"),
+        ("a.yml", ACCELERATE.replace("FSDP", "DEEPSPEED") + "deepspeed_config: {offload_optimizer_device: cpu}\n",
+            "deepspeed_config.offload_optimizer_device: expected a setting that is modelled"),
+        ("a.toml", TITAN.replace("shard_degree = 8", "shard_degree = -1").replace("replicate_degree = 2", "replicate_degree = 3"), "a part of the copies"),
+        ("a.yml", MAXTEXT.replace("2.0", "0.5"), "a multiple of 1 samples on 1 devices"),
+        ("a.yml", MAXTEXT + "num_pipeline_microbatches: 3\n", "a multiple of 3 samples on 1 devices"),
+        ("a.yml", MAXTEXT.replace("ici_fsdp_parallelism: 8\ndcn_data_parallelism: -1", "num_slices: 3"), "the number of devices beside it"),
         ("a.yml", MAX_DILOCO, "num_diloco_fragments: expected a number of fragments"),
         ("a.yml", MAX_DILOCO + "diloco_sync_period: 0\n", "a.yml:4:1: diloco_sync_period: expected at least 1"),
         ("a.yml", MAX_DILOCO + "num_diloco_fragments: 2\ndiloco_sync_period: 10000000\n", "inner_steps: expected at most 1000000"),

@@ -1,6 +1,7 @@
 """The journal of a sweep: damaged and incomplete records."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -9,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.errors import InputError
-from simulator.studies.storage.journal import Journal, line_of, succeeded
+from simulator.studies.storage import journal as journals
+from simulator.studies.storage.journal import Journal, failed, line_of, succeeded
 
 
 @given(cut=st.integers(0, 400))
@@ -66,6 +68,35 @@ def test_a_point_that_came_out_is_not_undone_by_an_error_beside_it(tmp_path):
     (tmp_path / "points.jsonl").write_bytes(error + row + error)
     with Journal(tmp_path) as journal:
         assert journal.finished("d") and journal.record("d").row == {"x": 1}
+
+
+def test_records_with_more_columns_than_all_may_have_are_left_aside(tmp_path, monkeypatch):
+    monkeypatch.setattr(journals, "MAX_COLUMNS", 3)
+    columns = ("ab", "c", "d", "a", "abcd", "bc")
+    rows = [succeeded(f"p{place}", dict.fromkeys(names, 1.0)) for place, names in enumerate(columns)]
+    (tmp_path / "points.jsonl").write_bytes(b"".join(line_of(row.body) for row in rows))
+    with Journal(tmp_path) as journal:
+        assert (list(journal.records), journal.damaged) == (["p0", "p1", "p3", "p5"], 2)
+
+
+def test_shards_that_write_at_the_same_time_read_what_the_others_have(tmp_path):
+    with Journal(tmp_path, "-1of2") as one:
+        one.add([succeeded("a", {"x": 1}), failed("b", "lost")])
+        with Journal(tmp_path, "-2of2") as other:
+            assert (other.finished("a"), other.finished("b"), other.finished("c")) == (True, False, False)
+            assert other.record("b").error == "lost"
+
+
+def test_a_link_is_read_and_not_written_to_and_a_pipe_is_not_waited_for(tmp_path):
+    (tmp_path / "elsewhere").write_bytes(line_of(succeeded("a", {"x": 1}).body))
+    (tmp_path / "points-1of2.jsonl").symlink_to("elsewhere")
+    with Journal(tmp_path) as journal:
+        assert list(journal.records) == ["a"]
+    with pytest.raises(InputError, match="a file of this folder, got a link to elsewhere"):
+        Journal(tmp_path, "-1of2")
+    os.mkfifo(tmp_path / "points-2of2.jsonl")
+    with pytest.raises(InputError, match="a file, got a folder, a device or a pipe"):
+        Journal(tmp_path)
 
 
 def test_a_journal_that_is_changed_under_a_sweep_is_noticed(tmp_path):

@@ -67,6 +67,8 @@ def test_ranges_take_units_and_whole_numbers():
     assert axis.values == tuple(2**i for i in range(11)) and all(isinstance(value, int) for value in axis.values)
     (axis,) = grid_of(vary={"x": {"from": 1, "to": 2.5, "points": 3}}).axes
     assert axis.values == (1, 1.75, 2.5), "not whole where one end is not"
+    (axis,) = grid_of(vary={"x": {"from": 0.5, "to": 2, "points": 4}}).axes
+    assert [str(value) for value in axis.values] == ["0.5", "1.0", "1.5", "2.0"]
     (axis,) = grid_of(vary={"x": {"from": "1 %", "to": 1, "points": 2}}).axes
     assert axis.values == (0.01, 1)
 

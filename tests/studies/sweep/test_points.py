@@ -64,29 +64,6 @@ def test_a_key_that_a_kind_does_not_have_is_left_out_and_the_point_computed_once
     assert len(dense) == 4 * 4 * 5 and dense["digest"].nunique() == 4 * 5 and (dense["density.target"] == 1).all()
 
 
-@pytest.mark.long
-def test_every_kind_of_value_may_vary(tmp_path):
-    text = f"""{BASE}vary:
-  cluster.network: [{{kind: single_switch, bandwidth: 1 Gbit/s, latency: 5 us}}, networks/10gbe-tcp]
-  cluster.network.latency: [5 us, 50 us]
-  overlap_concentration: [null, 10]
-  workload.layers.1.numel: [10, 20]
-  scheduler: [sequential, {{kind: bucketed, bucket_size: 4 MB}}]
-zip:
-  - {{cluster.nodes: [1, 2], cluster.gpus_per_node: [4, 2]}}
-  - cluster.runtime: [runtimes/ideal, {{name: own, negotiation: 1 ms}}]
-    topology: [ring, tree]
-skip:
-  - {{scheduler: sequential, workload.layers.1.numel: 20}}
-"""
-    table = swept(written(tmp_path, text), tmp_path / "out").table
-    assert len(table) == 2 * 2 * 2 * 2 * 2 * 2 * 2 * 3 // 4 and table["error"].isna().all()
-    assert table["cluster.network.latency_s"].unique() == pytest.approx([5e-6, 5e-5])
-    assert table["overlap_concentration"].isna().sum() == len(table) // 2
-    assert set(table["cluster.nodes"] * table["cluster.gpus_per_node"]) == set(table["workers"]) == {4}
-    assert table.groupby(["topology", "cluster.runtime"]).ngroups == 2
-
-
 def test_a_mapping_is_a_sweep_and_a_float_is_si():
     data = {
         "base": "ring_check",
@@ -178,6 +155,19 @@ def test_points_that_cannot_be_built_fail_alone(tmp_path):
         swept(tmp_path / "sweep.yaml", tmp_path / "fast", fail_fast=True)
     assert len(made.errors) == 1 and made.table["digest"].isna().tolist() == [False, True, False, False]
     assert "expected slow workers below 2, got [3]" in made.table["error"][1]
+
+
+def test_every_point_is_in_one_shard_with_those_that_it_shares_work_with(tmp_path):
+    """Four of eight points cannot be built; of the others each pair differs in a seed."""
+    slow = "cluster.stragglers.slow: [[], [{worker: 3, factor: 2}], [{worker: 2, factor: 2}]]"
+    path = written(tmp_path, BASE + f"vary:\n  cluster.nodes: [2, 4]\n  {slow}\n  seed: [1, 2]\n")
+    points = GridPoints(read_document(path), tmp_path, strict=True)
+    whole = plan_sweep(points, None)
+    shards = [plan_sweep(points, (part, 3)) for part in (1, 2, 3)]
+    assert len(whole.broken) == 4 and sorted(n for plan in shards for n in plan.rows) == whole.rows == [*range(12)]
+    for plan in shards:
+        assert sorted(plan.rows) == sorted([*plan.broken, *(n for group in plan.groups for n in group)])
+    assert [list(plan.broken.values()) for plan in shards] == [[*whole.broken.values()][part::3] for part in range(3)]
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,18 @@
 """What a sweep wants of each point: other intervals, and verdicts against dense."""
 
 import math
+from pathlib import Path
 
 import pytest
 
 from simulator.errors import InputError
+from simulator.loading.documents import Document
 from simulator.prediction.doubts.spread import compare_spreads
 from simulator.prediction.run import run, with_responses
 from simulator.scenario.reading import load
+from simulator.studies.sweep import points as of_points
 from simulator.studies.sweep.sweep import run_sweep, sweep
+from simulator.studies.variants.crossing import evaluate
 
 METHODS = ("dense", {"kind": "topk", "density": 0.001})
 
@@ -39,6 +43,20 @@ def test_a_verdict_is_that_of_the_point_against_dense_with_all_else_the_same():
         assert row["verdict"] == verdict.word
         ends = (row["speed_up_interval.p5"], row["speed_up_interval.p95"])
         assert ends == pytest.approx(verdict.interval(), rel=1e-9)
+
+
+def test_dense_is_predicted_once_for_all_methods_that_share_it_and_forgotten_where_it_would_be_too_much(monkeypatch):
+    asked = []
+    monkeypatch.setattr(of_points, "evaluate", lambda specs, kind: asked.append(len(specs)) or evaluate(specs, kind))
+    methods = [{"kind": "topk", "density": density} for density in (0.1, 0.01, 0.001)]
+    given = source(verdicts=True, vary={"cluster.nodes": [4, 8], "sparsifier": methods})
+    for most, expected in ((4096, [1, 2, 0, 1, 1, 1, 0, 1]), (1, [1, 2, 0, 1, 1, 1, 1, 1])):
+        asked.clear()
+        monkeypatch.setattr(of_points, "_REMEMBERED", most)
+        points = of_points.GridPoints(Document("sweep", given, {}), Path(), strict=False)
+        for numbers in ([0, 1], [2], [3], [0]):  # those of 4 nodes, of 8, and of 4 again
+            assert all(b'"verdict"' in outcome.body for outcome in points.evaluate(numbers))
+        assert asked == expected
 
 
 def test_full_intervals_are_those_of_run():

@@ -6,7 +6,6 @@ import pytest
 from command_line import answered, invoke, printed
 from places import ROOT
 
-from simulator.errors import InputError
 from simulator.files import as_yaml
 from simulator.prediction.doubts.own_error import model_error
 from simulator.prediction.run import run
@@ -126,21 +125,6 @@ def test_without_the_models_own_error_intervals_rest_on_what_is_stated(tmp_path,
     longer = math.hypot(bare["parts"]["above"], *parts)
     stretched = math.log(whole["intervals"]["90"][1] / whole["predicted"])
     assert stretched == pytest.approx(own.stretch[90] * longer)
-
-
-def test_every_problem_of_every_file_is_said_at_once(tmp_path):
-    for name in ("a", "b"):
-        (tmp_path / f"{name}.yaml").write_text((ROOT / "scenarios" / "ring_check.yaml").read_text() + "sed: 3\n")
-    (tmp_path / "collectives.csv").write_text("x\n")
-    (tmp_path / "other.csv").write_bytes(b"\xff\xfe")
-    with pytest.raises(InputError) as caught:
-        validate([tmp_path, tmp_path / "other.csv"])
-    lines = str(caught.value).splitlines()
-    assert [line.partition(":")[0].removeprefix(f"{tmp_path}/") for line in lines] == [
-        "a.yaml", "b.yaml", "collectives.csv", "other.csv",
-    ]  # fmt: skip
-    assert lines[0].endswith("sed: expected a known key, got 'sed': did you mean 'seed'?")
-    assert "expected UTF-8 text, got byte 0" in lines[3]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from simulator.prediction.run import run
 from simulator.reporting.figures.data.sources import of_document
 from simulator.reporting.page.pages.study_pages import validation_page
 from simulator.scenario.reading import load
+from simulator.studies.validate import measured_rows as of_rows
 from simulator.studies.validate.measured_rows import measured_rows, predicted_value
 from simulator.studies.validate.validation import validate
 
@@ -106,6 +107,24 @@ def test_densities_say_which(tmp_path):
     assert {"Every measured time", "Every measured density"} <= set(titles)
     said = printed("validate", tmp_path)
     assert "density aggregated" in said and " 2 % " in said
+
+
+def test_rows_of_a_folder_are_read_in_order_and_what_was_not_measured_is_passed_over(tmp_path):
+    """Numbers count as numbers, after words; tables come last. A file that is named has to have measured something."""
+    for name in ("row-10", "row-2", "row-a", "row"):
+        write(tmp_path / f"{name}.yaml", iteration_time="1 s")
+    (tmp_path / "bare.yaml").write_text(as_yaml(load("ring_check").resolved()))
+    (tmp_path / "rows.csv").write_text("template,measured.source,measured.update\nbare.yaml,here,1 s\n")
+    names = [path.name for path in of_rows.measured_files([tmp_path])]
+    assert names == ["bare.yaml", "row.yaml", "row-a.yaml", "row-2.yaml", "row-10.yaml", "rows.csv"]
+    made = of_rows.read_measured([tmp_path])
+    assert list(made.digests) == names[1:] and len(made.samples) == 5 and not made.problems
+    assert made.digests["row.yaml"] == of_rows.digest(tmp_path / "row.yaml")
+    (problem,) = of_rows.read_measured([tmp_path / "bare.yaml"]).problems
+    assert "state what was measured" in problem.hint
+    (tmp_path / "empty").mkdir()
+    (problem,) = of_rows.read_measured([tmp_path / "empty"]).problems
+    assert problem.expected == "at least one scenario with `measured:`"
 
 
 def test_a_mark_names_what_was_fitted():

@@ -6,6 +6,7 @@ from command_line import answered, printed
 from simulator.files import as_yaml
 from simulator.prediction.doubts.doubt import Doubt
 from simulator.prediction.doubts.spread import Response, Spread
+from simulator.records import replace
 from simulator.scenario.reading import load
 from simulator.studies.validate.scoreboard import Whole, signs, sum_up_signs
 
@@ -94,6 +95,13 @@ def test_a_pair_that_is_too_close_to_call_has_no_verdict():
     below, above = sum_up_signs([sure, open_]).probabilities
     assert (below.n, below.stated, below.observed) == (1, open_.probability, 1.0)
     assert (above.n, above.stated, above.observed) == (1, sure.probability, 1.0)
+
+
+def test_a_probability_that_is_a_bound_is_in_the_bin_above_it():
+    (one,) = signs([pair("dense", 1.0, 1.0), pair("top-k", 0.5, 0.5, TOPK)])
+    made = [replace(one, probability=each) for each in (0.0, 0.05, 0.5, 0.95, 1.0)]
+    found = [(each.low, each.high, each.n) for each in sum_up_signs(made).probabilities]
+    assert found == [(0.0, 0.05, 1), (0.05, 0.275, 1), (0.5, 0.725, 1), (0.95, 1.01, 2)]
 
 
 def test_a_fitted_opponent_makes_a_fitted_pair():
