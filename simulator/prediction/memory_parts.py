@@ -63,7 +63,7 @@ def exact(name: str, nbytes: float, how: str) -> MemoryPart:
 
 
 def model_parts(workload: Workload, *, sharded: bool = False) -> Iterator[MemoryPart]:
-    """Parameters, gradients and what the optimiser keeps of them; of `sharded` ones what is gathered is cast already."""
+    """Parameters, gradients and what the optimiser keeps of them; what is gathered of `sharded` ones is cast."""
     precision, numel = workload.precision, workload.numel
     width, made = precision.gradient_bytes, precision.gradients
     frozen, how = workload.not_trained, f"{width} B ({made}) for each of {numel:,} parameters"
