@@ -227,7 +227,9 @@ def test_a_surface_of_a_few_timings_has_no_error_beyond_its_sizes(tmp_path):
     document = calibrate(write(tmp_path / "k.csv", "\n".join(rows)), "--density", 0.1, "--out", tmp_path / "gpu.yaml")
     (kernel,) = document["kernels"]
     assert (kernel["second_variable"], kernel["size_extrapolation"]) == ("k / elements", None)
-    assert float(gpu(tmp_path / "gpu.yaml").kernel_time("topk", 2000)) == pytest.approx(1e-7 * 200, rel=0.02)
+    made = gpu(tmp_path / "gpu.yaml")
+    assert float(made.kernel_time("topk", 2000)) == pytest.approx(1e-7 * 200, rel=0.02)
+    assert made.kernels["topk"].source == "9 timings, surface 3 x 2 over size and k / elements"
 
 
 def test_values_less_than_10_percent_apart_are_one_line_of_a_surface(tmp_path):

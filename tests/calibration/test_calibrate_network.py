@@ -146,7 +146,8 @@ def test_tables_in_csv_are_read_by_setting(tmp_path):
     assert "2: fast; slow: choose one with --where" in refuse(path, "--out", tmp_path / "net.yaml")
     document = calibrate(path, "--where", "nccl_setting=fast", "--out", tmp_path / "net.yaml")
     assert document["curves"][0]["id"] == "all_reduce/nccl/8x4"
-    assert "did you mean 'nccl_setting'" in refuse(path, "--where", "setting=fast", "--out", tmp_path / "net.yaml")
+    said = refuse(path, "--where", "setting=fast", "--out", tmp_path / "net.yaml")
+    assert said == f"--where setting: expected a column of {path}, got 'setting': did you mean 'nccl_setting'?\n"
 
 
 def two_runs(tmp_path, slower, first=(), second=()):
@@ -305,8 +306,10 @@ def test_kernels_of_other_kinds_or_unknown_size_are_counted(tmp_path):
     kernels = [event for event in trace["traceEvents"] if event["name"].startswith("nccl") and event["cat"] == "kernel"]
     sent = {"correlation": -1, "name": "ncclDevKernel_SendRecv(ncclDevComm*)"}
     trace["traceEvents"] += [kernels[0] | {"name": sent["name"]}, kernels[0] | {"args": {"correlation": -1}}]
+    trace["traceEvents"].append(kernels[0] | {"ts": "soon"})
     document = calibrate(write_json(tmp_path / "t.json", trace), "--out", tmp_path / "net.yaml")
     assert document["notes"] == ["t.json: 2 NCCL kernels of other kinds or unknown size are left out"]
+    assert len(document["problems"]) == 1 and "ts" in document["problems"][0]
 
 
 @pytest.mark.parametrize(

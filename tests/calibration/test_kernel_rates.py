@@ -18,6 +18,9 @@ from simulator.calibration.kernel_rates import (
 from simulator.hardware.gpu import Gpu
 from simulator.models.curves import Affine
 
+LONG = Affine(intercept=1e-5, slope=1e-9, range=(1e3, 1e12))
+ALONE = Affine(intercept=1e-5, slope=1e-9, range=(2e5, 3e5))
+
 
 def card(name, bandwidth, share=0.8, norm=2.0, **kernels):
     """A GPU whose reductions take `norm` times the time of their bytes, as its element-wise kernel moves them."""
@@ -38,6 +41,17 @@ def test_a_law_that_holds_on_all_gpus_is_found_and_transferred():
     assert max(abs(math.log(r)) for item in leave_gpus_out(timed) for r in item.ratios) < 0.1
 
 
+def test_a_rate_is_of_the_largest_sizes_and_a_launch_of_the_smallest():
+    """10 us and 1 ns an element, from 1,000 elements to more than the billion up to which estimates are judged."""
+    (item,) = timed_kernels([Gpu(name="a", memory_bandwidth=1e12, kernels={"norm": LONG})])
+    assert item.sizes() == pytest.approx([1e4, 10**5.25, 10**6.5, 10**7.75, 1e9])
+    assert (item.rate, item.whole_rate) == (pytest.approx(1e-9, rel=1e-9), pytest.approx(1.00001e-9, rel=1e-9))
+    assert item.launch == pytest.approx(11e-6 / item.work.launches)
+    (short,) = timed_kernels([Gpu(name="a", memory_bandwidth=1e12, kernels={"norm": ALONE})])
+    assert short.sizes() == [3e5] and short.launch == 0
+    assert short.rate == short.whole_rate == pytest.approx(1e-9 + 1e-5 / 3e5)
+
+
 def test_what_is_left_out_has_no_say():
     """An error of one GPU shows in its own row only at the full size, and its curve does not change its estimate."""
     plain = [card("a", 1e12), card("b", 4e11), card("c", 2e12)]
@@ -46,9 +60,12 @@ def test_what_is_left_out_has_no_say():
     for gpus, expected in ((plain, 1.0), (odd, 1 / 3)):
         found = {(i.timed.gpu.name, i.timed.name): i for i in leave_gpus_out(timed_kernels(gpus))}
         assert found["c", "norm"].ratios[-1] == pytest.approx(expected, rel=0.05)
-    # Carried-over curves say nothing; configs of one device are left out together.
+    # Carried-over curves say nothing, nor do ideal GPUs; configs of one device are left out together.
     carried = card("d", 3e12, gather=Affine(slope=1e-9, derived=True))
     assert not [item for item in timed_kernels([carried]) if item.kernel == "gather"]
+    assert not timed_kernels(
+        [card("d", 3e12).model_copy(update={"ideal": True}), Gpu(name="e", kernels={"norm": LONG})]
+    )
     assert len(timed_kernels([*plain, plain[0].model_copy(update={"name": "again"})])) == len(timed_kernels(plain))
 
 

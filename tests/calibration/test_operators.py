@@ -101,7 +101,7 @@ def test_one_gpu_or_one_model_can_not_be_left_out(tmp_path: Path) -> None:
         ({"kind": "fft"}, "kind: expected one of product, streaming, rows, got 'fft'"),
         ({"seconds": "0"}, "seconds: expected a number above 0, got 0"),
         ({"seconds": "nan"}, "seconds: expected a number, 0 or more"),
-        ({"kind": "product"}, "m: expected a product with sizes above 0"),
+        ({"kind": "product", "batch": "1", "m": "0"}, "m: expected a product with sizes above 0, got 0"),
         ({"nbytes": "1e99"}, "nbytes: expected a number, 0 or more"),
     ],
 )
@@ -118,6 +118,14 @@ def test_an_empty_table_and_missing_columns_are_refused(tmp_path: Path) -> None:
     path.write_text("device\n", encoding="utf-8")
     with pytest.raises(InputError, match="the columns device"):
         read_operators(path)
+
+
+def test_published_trainings_take_the_seconds_of_the_flops_that_their_authors_count() -> None:
+    """Billions for each token by hand (6 x parameters + 12 l h s), thousands of tokens (again forwards), TFLOP/s."""
+    counted = [(8.023, 8 * 4 / 3, 39), (8.023, 8 * 4 / 3, 62.4), (11.255, 16 * 4 / 3, 137), (9.099, 16, 196),
+               (12.799, 16, 220), (17.916, 8, 205), (24.051, 8, 225), (2536.4, 8, 430)]  # fmt: skip
+    expected = [1.024 * flops * tokens / rate for flops, tokens, rate in counted]
+    assert [item.seconds for item in published_trainings()] == pytest.approx(expected, rel=2e-3)
 
 
 def test_shipped_tensor_cores_are_the_mean_of_the_published_trainings() -> None:

@@ -193,8 +193,7 @@ def piecewise_points(predict: Callable[[Floats], Floats], sizes: Floats, toleran
     # Configs have whole sizes: there are only eight of them from 1 to 8 bytes.
     grid = np.unique(np.concatenate([sizes, np.geomspace(sizes[0], sizes[-1], 129)[1:-1].round()]))
     x, y = np.log(grid), np.log(predict(grid))
-    kept = {0, len(grid) - 1}
-    kept |= {int(np.abs(x - at).argmin()) for at in np.linspace(x[0], x[-1], min(8, len(sizes)))}
+    kept = {int(np.abs(x - at).argmin()) for at in np.linspace(x[0], x[-1], min(8, len(sizes)))}
     while True:
         places = np.array(sorted(kept))
         off = np.abs(np.interp(x, x[places], y[places]) - y)

@@ -7,14 +7,23 @@ from hypothesis import strategies as st
 
 from simulator.calibration.fits.accuracy import errors_as_dict
 from simulator.calibration.fits.families import (
+    Fitted,
     Repeats,
+    bend_penalty,
     fit_affine,
     fit_n_log_n,
     fit_piecewise,
     fit_smooth,
     piecewise_points,
 )
-from simulator.calibration.fits.selection import choose_curve, choose_surface, fit_curve
+from simulator.calibration.fits.selection import (
+    checkerboard,
+    choose_curve,
+    choose_surface,
+    cross_validation_error,
+    fit_curve,
+    judge,
+)
 from simulator.models.curves import Piecewise
 
 SIZES = 2.0 ** np.arange(10, 29)
@@ -30,6 +39,18 @@ def test_a_known_affine_law_comes_back(intercept, slope):
     assert fitted.family == "affine"
     assert fitted.curve.intercept == pytest.approx(intercept, rel=1e-3, abs=1e-3 * slope * SIZES[0])
     assert fitted.curve.slope == pytest.approx(slope, rel=1e-3, abs=1e-3 * intercept / SIZES[-1])
+
+
+@pytest.mark.parametrize(("seconds", "intercept", "slope"), [([4, 2, 1], 2, 0), ([1, 4, 16], 0, 2), ([3, 5, 9], 1, 2)])
+def test_neither_floor_nor_slope_is_below_0_and_what_is_left_is_in_the_middle_of_the_ratios(seconds, intercept, slope):
+    curve = fit_affine(Repeats.of([1, 2, 4], seconds)).curve
+    assert (curve.intercept, curve.slope) == (pytest.approx(intercept, rel=1e-4), pytest.approx(slope, rel=1e-4))
+
+
+def test_a_bend_is_the_distance_of_a_knot_from_the_line_through_its_neighbours():
+    """At 1 the line from (0, 0) to (4, 8) is at 2, and at 4 that from (1, 3) to (6, 13) is at 9."""
+    assert np.abs(bend_penalty(np.array([0.0, 1, 4, 6])) @ [0, 3, 8, 13]) == pytest.approx([1, 1])
+    assert bend_penalty(np.array([0.0, 1])).shape == (0, 2)
 
 
 @given(floors, st.floats(1e-11, 1e-9))
@@ -96,6 +117,51 @@ def test_beyond_the_ends_a_curve_keeps_its_slope_within_limits(slope, beyond):
     for fit in (fit_smooth(few), fit_piecewise(few, 4)):
         outside = fit.predict(np.array([SIZES[0] / 64, SIZES[4] * 64]))
         assert outside == pytest.approx(few.seconds[[0, -1]] * 64 ** np.array([-beyond, beyond]), rel=0.01)
+
+
+def slowest(measured):
+    """A curve that takes as long everywhere as the slowest of what it is fitted to."""
+    return Fitted("flat", lambda at: np.full(len(at), measured.seconds.max()))
+
+
+@pytest.mark.parametrize(
+    ("logs", "fold", "error"),
+    [
+        ((0, 0.1, 0.3), (0, 1, 2), (0.3 + 0.2 + 0.2) / 3),
+        ((0, 0.1, 0.3), (-1, 0, -1), (0.3 + 0.2 + 0) / 3),
+        ((0, 0.1, 0.9), (0, 1, 1), (0.5 + 0.1 + 0.5) / 3),
+        ((0, 0.1, 0.3), (0, 0, 0), 0.5),
+    ],
+)
+def test_what_is_held_out_is_predicted_by_the_others_and_counts_for_half_at_most(logs, fold, error):
+    measured = Repeats(np.array([1.0, 2, 3]), np.exp(logs), None)
+    assert cross_validation_error(measured, np.array(fold), slowest) == pytest.approx(error)
+
+
+def test_errors_are_at_every_second_size_and_in_the_upper_quarter_of_the_range():
+    """Nine octaves that take 1 to 9 s, by the slowest of the others."""
+    measured = Repeats(2.0 ** np.arange(9), np.arange(1.0, 10), None)
+    fit = judge(measured, slowest, np.arange(9) % 2 == 1, least_below=7)
+    assert fit.held_sizes.tolist() == [2, 8, 32, 128] and fit.held_errors == pytest.approx(
+        9 / np.array([2, 4, 6, 8]) - 1
+    )
+    assert fit.beyond == pytest.approx(7 / np.array([8, 9]) - 1) and fit.fitted[[0, 8]] == pytest.approx([8, 0])
+    assert not len(judge(measured, slowest, measured.sizes > 0, least_below=8).beyond)
+
+
+def test_a_family_that_is_asked_for_is_held_to_its_own_errors():
+    """n^2 s at 1 to 32: of 1, 4 and 16 the middle ratio is 4 s a unit, with which 2, 8 and 32 are predicted."""
+    sizes = 2.0 ** np.arange(6)
+    fit = fit_curve(Repeats(sizes, sizes**2, None), lambda name: name == "affine")
+    assert fit.chosen.family == "affine" and fit.held_errors == pytest.approx([1, -1 / 2, -7 / 8], rel=1e-3)
+
+
+@pytest.mark.parametrize("ways", [2, 5])
+def test_every_row_and_column_of_a_surface_has_all_folds(ways):
+    sizes, slices = (grid.ravel() for grid in np.meshgrid(2.0 ** np.arange(5), 3.0 ** np.arange(5)))
+    folds = checkerboard(Repeats(sizes, sizes, None, slices), ways).reshape(5, 5)
+    assert all(set(line) == set(range(ways)) for line in (*folds, *folds.T))
+    assert (folds[1:] != folds[:-1]).all() and (folds[:, 1:] != folds[:, :-1]).all()
 
 
 def test_points_of_a_config_stay_on_the_curve():
