@@ -111,6 +111,10 @@ def test_a_field_is_entered_as_its_schema_says_and_shows_what_the_text_leaves_op
         "choice", "text", "switch",
     ]  # fmt: skip
     assert groups["Cluster"]["jitter"].label == "stragglers jitter" and not groups["Cluster"]["rate"].optional
+    assert found.main[3].label == "GPUs per node" and {"optimiser", "image"} < groups["Model"].keys()
+    described = {"model": "gpt2", "batch_size": 1, "layers": 2, "hidden": 8, "heads": 2}
+    needed = {field.key: not field.optional for field in form_of({"workload": described}, None).groups["Model"]}
+    assert needed["workload.hidden"] and not needed["workload.vocabulary"] and "workload.image" not in needed
     assert groups["Network"]["nics_per_gpu"].label == "NICs per GPU" and groups["Network"]["latency"].example
     others = {field.key for fields in found.groups.values() for field in fields}
     assert not others & {field.key for field in (*found.main, *found.sliders)}
