@@ -164,15 +164,9 @@ def test_a_lock_refuses_other_files_and_folders_programs_and_connections(folder,
     for event in ("os.listdir", "os.scandir"):
         with pytest.raises(PermissionError, match="not read by this page"):
             watch(event, (str(folder),))
-    refused = [
-        ("open", ("subway", "r", 0)),
-        ("open", ("secret", "r", 0)),
-        ("open", (str(folder / "secret"), "r", 0)),
-        ("os.listdir", (None,)),
-    ]
-    refused += [
-        (event, ()) for event in ("os.system", "os.exec", "os.posix_spawn", "subprocess.Popen", "socket.connect")
-    ]
+    refused = [("open", (name, "r", 0)) for name in ("secret", "subway", str(folder / "secret"))]
+    forbidden = ("os.system", "os.exec", "os.posix_spawn", "subprocess.Popen", "socket.connect")
+    refused += [("os.listdir", (None,)), *((event, ()) for event in forbidden)]
     for event, arguments in refused:
         with pytest.raises(PermissionError):
             watch(event, arguments)
