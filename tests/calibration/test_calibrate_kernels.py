@@ -164,15 +164,6 @@ def test_parts_of_kernels_are_left_out_and_counted(tmp_path):
     assert document["problems"] == []
 
 
-@pytest.mark.long
-def test_a_surface_is_drawn_line_by_line(tmp_path):
-    rows = ["device,kernel,elements,k,seconds"]
-    rows += [f"A,topk,{n},{n // d},{1e-9 * n + 1e-8 * n / d}" for n in SIZES[10:] for d in (2, 10, 100)]
-    result = attempt(write(tmp_path / "k.csv", "\n".join(rows)), "--out", tmp_path / "gpu.yaml", figure="--figure")
-    assert result.exit_code == 0
-    assert (tmp_path / "gpu.png").read_bytes().startswith(b"\x89PNG")
-
-
 @pytest.mark.parametrize(
     "pairs",
     [

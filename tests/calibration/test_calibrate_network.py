@@ -2,7 +2,6 @@
 
 import gzip
 
-import numpy as np
 import pytest
 import yaml
 from command_line import answered, invoke, printed, refused
@@ -240,17 +239,6 @@ def test_figures_stand_beside_the_config(tmp_path):
     assert attempt(*logs(tmp_path, (2,)), "--out", tmp_path / "n.yaml", figure="--figure").exit_code == 0
     assert (tmp_path / "n.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "n.pdf").read_bytes().startswith(b"%PDF")
-
-
-@pytest.mark.long
-def test_the_error_of_noisy_data_is_about_their_spread(tmp_path):
-    generator = np.random.default_rng(1)
-    rows = []
-    for size in np.unique(np.geomspace(2**16, 2**28, 40).astype(int)) // 4 * 4:
-        first, second = ring_seconds(size, 8, 1e10, 1e-5) * np.exp(0.05 * generator.standard_normal(2))
-        rows.append((int(size), first, second))
-    document = calibrate(write(tmp_path / "x.log", nccl_log(rows, each=8)), "--out", tmp_path / "net.yaml")
-    assert 0.01 < document["interpolation"]["mape"] < 0.08 and 0.02 < document["curves"][0]["repeat_spread"] < 0.1
 
 
 def test_nothing_to_calibrate_is_an_input_error(tmp_path):

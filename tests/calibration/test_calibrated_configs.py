@@ -17,8 +17,8 @@ workload: {{batch_size: 1, layers: [{{name: all, numel: 2000000, forward: 1 ms, 
 cluster:
   nodes: {nodes}
   gpus_per_node: {each}
-  gpu: gpus/{gpu}
-  network: networks/{network}
+  gpu: {gpu}
+  network: {network}
   runtime: runtimes/ideal
 topology: nccl
 sparsifier: {{kind: topk, density: 0.01}}
@@ -26,26 +26,17 @@ scheduler: {{kind: sequential}}
 """
 
 
-def check(tmp_path, **names):
+@pytest.mark.long
+@pytest.mark.parametrize("place", [*(f"gpus/{name}" for name in GPUS), *(f"networks/{name}" for name in NETWORKS)])
+def test_every_gpu_and_network_works_in_a_scenario(tmp_path, place):
+    text = (ROOT / "configs" / f"{place}.yaml").read_text()
+    inside = "kind: nvswitch" in text or "kind: nvlink_mesh" in text
+    names = {"gpu": "gpus/v100", "network": "networks/10gbe-tcp", place.partition("s/")[0]: place}
     scenario = tmp_path / "s.yaml"
-    scenario.write_text(SCENARIO.format(**names))
+    scenario.write_text(SCENARIO.format(nodes=1 if inside else 2, each=2 if inside else 1, **names))
     result = invoke("check", scenario)
     assert result.exit_code == 0, result.output
     printed("run", scenario)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("gpu", GPUS)
-def test_every_gpu_works_in_a_scenario(tmp_path, gpu):
-    check(tmp_path, gpu=gpu, network="10gbe-tcp", nodes=2, each=1)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("network", NETWORKS)
-def test_every_network_works_in_a_scenario(tmp_path, network):
-    text = (ROOT / "configs" / "networks" / f"{network}.yaml").read_text()
-    inside = "kind: nvswitch" in text or "kind: nvlink_mesh" in text
-    check(tmp_path, gpu="v100", network=network, nodes=1 if inside else 2, each=2 if inside else 1)
 
 
 def test_a_written_gpu_says_of_each_curve_what_it_rests_on():
