@@ -135,11 +135,10 @@ def test_a_config_is_of_one_device_and_software(tmp_path):
 @pytest.mark.parametrize(
     ("header", "expected"),
     [
-        ("device,kernel,seconds", "a column elements or"),
-        ("device,elements,seconds", "a column kernel or"),
+        ("device,kernel,seconds", "a column elements or"), ("device,elements,seconds", "a column kernel or"),
         ("device,kernel,elements", "a column of times"),
     ],
-)
+)  # fmt: skip
 def test_missing_columns_are_input_errors(tmp_path, header, expected):
     assert expected in refuse(write(tmp_path / "k.csv", header + "\n"), "--out", tmp_path / "gpu.yaml")
 

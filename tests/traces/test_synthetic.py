@@ -26,12 +26,10 @@ def one(**changes):
 @pytest.mark.parametrize(
     ("tail", "freedom", "kurtosis", "slack"),
     [
-        ("gaussian", 3.0, 3.0, 0.05),
-        ("laplace", 3.0, 6.0, 0.2),
-        ("student_t", 10.0, 4.0, 0.15),
+        ("gaussian", 3.0, 3.0, 0.05), ("laplace", 3.0, 6.0, 0.2), ("student_t", 10.0, 4.0, 0.15),
         ("student_t", 20.0, 3.375, 0.1),
     ],
-)
+)  # fmt: skip
 def test_moments_are_the_tails_own(tail, freedom, kurtosis, slack):
     for row in one(tail=tail, degrees_of_freedom=freedom, scale=0.25) / 0.25:
         assert row.mean() == pytest.approx(0, abs=0.01) and row.var() == pytest.approx(1, rel=0.02)

@@ -127,12 +127,10 @@ def slowest(measured):
 @pytest.mark.parametrize(
     ("logs", "fold", "error"),
     [
-        ((0, 0.1, 0.3), (0, 1, 2), (0.3 + 0.2 + 0.2) / 3),
-        ((0, 0.1, 0.3), (-1, 0, -1), (0.3 + 0.2 + 0) / 3),
-        ((0, 0.1, 0.9), (0, 1, 1), (0.5 + 0.1 + 0.5) / 3),
-        ((0, 0.1, 0.3), (0, 0, 0), 0.5),
+        ((0, 0.1, 0.3), (0, 1, 2), (0.3 + 0.2 + 0.2) / 3), ((0, 0.1, 0.3), (-1, 0, -1), (0.3 + 0.2 + 0) / 3),
+        ((0, 0.1, 0.9), (0, 1, 1), (0.5 + 0.1 + 0.5) / 3), ((0, 0.1, 0.3), (0, 0, 0), 0.5),
     ],
-)
+)  # fmt: skip
 def test_what_is_held_out_is_predicted_by_the_others_and_counts_for_half_at_most(logs, fold, error):
     measured = Repeats(np.array([1.0, 2, 3]), np.exp(logs), None)
     assert cross_validation_error(measured, np.array(fold), slowest) == pytest.approx(error)

@@ -29,13 +29,9 @@ from simulator.units import show_bandwidth, show_bytes, show_probability, show_t
 
 EVIL = "</script><img src=x onerror=alert(1)>\"' onmouseover=alert(2) <b>$x$</b> <!--"
 SHOWN = {
-    "scaling_efficiency": "efficiency",
-    "density_sweep": "iteration_time_s",
-    "padding_imbalance": "padding",
-    "break_even_map": "iteration_time_s",
-    "measured_predicted": "predicted_s",
-    "cost_curves": "curve_s",
-}
+    "scaling_efficiency": "efficiency", "density_sweep": "iteration_time_s", "padding_imbalance": "padding",
+    "break_even_map": "iteration_time_s", "measured_predicted": "predicted_s", "cost_curves": "curve_s",
+}  # fmt: skip
 """A column of each figure whose values stand in its drawing one by one (build-up draws means)."""
 
 

@@ -39,14 +39,11 @@ def test_several_tests_of_one_file_keep_their_own_rows(tmp_path):
 @pytest.mark.parametrize(
     ("program", "root", "found"),
     [
-        ("all_reduce", None, "all_reduce"),
-        ("reduce_scatter", None, "reduce_scatter"),
-        ("all_gather", None, "all_gather"),
-        ("sendrecv", None, "unknown"),
-        ("broadcast", 0, "broadcast"),
+        ("all_reduce", None, "all_reduce"), ("reduce_scatter", None, "reduce_scatter"),
+        ("all_gather", None, "all_gather"), ("sendrecv", None, "unknown"), ("broadcast", 0, "broadcast"),
         ("reduce", 3, "reduce"),
     ],
-)
+)  # fmt: skip
 def test_old_logs_that_do_not_name_the_collective_are_told_by_their_bandwidths(tmp_path, program, root, found):
     assert read(tmp_path, nccl_log(ROWS, program=program, each=8, old=True, root=root)).parts[0].collective == found
 

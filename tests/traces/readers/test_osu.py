@@ -55,14 +55,11 @@ def test_a_gathers_payload_is_that_of_all_ranks(tmp_path):
 @pytest.mark.parametrize(
     ("row", "expected"),
     [
-        ("2048", "a size and 1 more columns"),
-        ("2048 1.0 2.0", "a size and 1 more columns"),
-        ("many 1.0", "a size and 1 more columns"),
-        ("2048 fast", "microseconds above 0"),
-        ("2048 -1.0", "microseconds above 0"),
-        ("2048 nan", "microseconds above 0"),
+        ("2048", "a size and 1 more columns"), ("2048 1.0 2.0", "a size and 1 more columns"),
+        ("many 1.0", "a size and 1 more columns"), ("2048 fast", "microseconds above 0"),
+        ("2048 -1.0", "microseconds above 0"), ("2048 nan", "microseconds above 0"),
     ],
-)
+)  # fmt: skip
 def test_a_damaged_row_is_named_with_its_line(tmp_path, row, expected):
     file = read(tmp_path, PLAIN + row + "\n")
     (problem,) = file.problems
