@@ -34,13 +34,8 @@ def test_entries_stand_on_a_line_each_without_what_is_not_stated():
 
 
 def test_blocks_have_short_lists_on_a_line_and_long_texts_folded():
-    value = {
-        "range": [10.0, 2**53 + 0.0],
-        "slope": ["1.14e-08 s"],
-        "points": [[1.0, 2], [3]],
-        "source": "w " * 99 + "w",
-    }
+    value = {"range": [1.0, 2**53 + 0.0], "slope": ["1.14e-08 s"], "at": [[1.0, 2], [3]], "source": "w " * 99 + "w"}
     lines = block_text(value).splitlines()
-    assert lines[:2] == ["range: [10, 9007199254740992.0]", "slope: [11.4 ns]"]
-    assert lines[2:6] == ["points:", "- [1, 2]", "- [3]", "source: >-"]
+    assert lines[:3] == ["range: [1, 9007199254740992.0]", "slope: [11.4 ns]", "at:"]
+    assert lines[3:6] == ["- [1, 2]", "- [3]", "source: >-"]
     assert 110 < max(map(len, lines)) < 125
