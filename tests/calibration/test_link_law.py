@@ -68,10 +68,9 @@ def test_outliers_do_not_move_a_law():
     assert law.fabric.latency == pytest.approx(20e-6, rel=0.02)
 
 
-@pytest.mark.long
 def test_what_a_collective_takes_beside_the_wires_comes_back_too():
     truth = LinkLaw(fabric(bandwidth=3e11, latency=3e-6, collective_start_up=40e-6, copy_bandwidth=5e11), "ring")
-    law = fit_law(series(truth, KEYS), fabric(), "ring", ("bandwidth", "latency", *CALL_TERMS))
+    law = fit_law(series(truth, KEYS[::2]), fabric(), "ring", ("bandwidth", "latency", *CALL_TERMS))
     assert law.fabric.bandwidth == pytest.approx(3e11, rel=0.02)
     assert law.fabric.collective_start_up == pytest.approx(40e-6, rel=0.05)
     assert law.fabric.copy_bandwidth == pytest.approx(5e11, rel=0.05)
