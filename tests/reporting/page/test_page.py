@@ -190,6 +190,7 @@ def test_the_page_of_a_sweep_holds_every_point_and_what_the_points_rest_on(pages
     for entry in set("; ".join(table["calibration"].dropna()).split("; ")):
         assert entry in text
     assert "held-out error" in text and f"fold: {len(table)} points" in text
+    assert "What the predictions rest on" in page.text("h2")
 
 
 def test_the_page_of_a_validation_has_every_row_and_the_errors(pages, sources):
