@@ -2,6 +2,7 @@
 
 import gzip
 
+import numpy as np
 import pytest
 import yaml
 from command_line import answered, invoke, printed, refused
@@ -397,3 +398,14 @@ def test_messages_of_a_few_bytes_make_a_config_that_can_be_used(tmp_path):
     scenario = write(tmp_path / "s.yaml", SCENARIO.format(nodes=16, each=1, network=out, topology="ring"))
     checked = invoke("check", scenario)
     assert (checked.exit_code, checked.stderr) == (0, "")
+
+
+@pytest.mark.long
+def test_the_error_of_noisy_data_is_about_their_spread(tmp_path):
+    generator = np.random.default_rng(1)
+    rows = []
+    for size in np.unique(np.geomspace(2**16, 2**28, 40).astype(int)) // 4 * 4:
+        first, second = ring_seconds(size, 8, 1e10, 1e-5) * np.exp(0.05 * generator.standard_normal(2))
+        rows.append((int(size), first, second))
+    document = calibrate(write(tmp_path / "x.log", nccl_log(rows, each=8)), "--out", tmp_path / "net.yaml")
+    assert 0.01 < document["interpolation"]["mape"] < 0.08 and 0.02 < document["curves"][0]["repeat_spread"] < 0.1

@@ -8,6 +8,7 @@ from simulator.calibration.collectives import CollectiveTimings, Key, Reading, S
 from simulator.calibration.fits.families import Repeats
 from simulator.calibration.laws import NcclLaw, describe_library, fit_nccl_law, summed_in_switch
 from simulator.calibration.network import calibrate_network
+from simulator.calibration.network_fit import POOR
 from simulator.component import build
 from simulator.errors import InputError
 from simulator.fabrics.base import Fabric
@@ -158,3 +159,20 @@ def test_a_table_with_gpus_per_node_becomes_a_network_for_other_nodes(tmp_path):
     assert result["iteration_time_s"] == pytest.approx(expected, rel=0.05)
     assert result["collectives"][0]["algorithm"] == "ring Simple"
     assert "NCCL's model expects" in result["collectives"][0]["reason"]
+
+
+@pytest.mark.long
+def test_a_law_that_does_not_describe_its_data_is_warned_about_or_refused():
+    random = np.random.default_rng(1)
+
+    def scattered(width):
+        return {
+            key: Repeats(item.sizes, item.seconds * np.exp(width * random.standard_normal(len(item.sizes))), None)
+            for key, item in series(2).items()
+        }
+
+    (warning,) = calibrate_network(measured(scattered(0.8)), network()).warnings
+    assert "misses its own measurements by" in warning
+    assert f"{100 * POOR:.0f}" not in warning  # the figure is that of the data
+    with pytest.raises(InputError, match="describes the measurements within 100 %"):
+        calibrate_network(measured(scattered(2.5)), network())

@@ -194,3 +194,32 @@ def test_goals_are_completed_as_they_are_read():
 )
 def test_words_of_other_programs_lead_to_ours_and_not_to_what_is_spelt_alike(command, words):
     assert refused(*command.split()).endswith(words + "\n" * (words[-1] != "\n"))
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("sparsim run quick", "quickstart"),
+        ("sparsim run quickstart --set cluster.network=networks/10gbe-tcp-", "networks/10gbe-tcp-1-per-node"),
+        ("sparsim run quickstart --set cluster.other_gpus.0.gpu=gpus/t", "gpus/t4"),
+        ("sparsim run quickstart --set workload.trace=traces/resnet14", "traces/resnet14-digits"),
+        ("sparsim check quickstart --set scheduler.kind=tic", "tictac"),
+        ("sparsim new --network networks/ib", "networks/ib-4xv100"),
+        ("sparsim new --gpu t", "t4"),
+        ("sparsim new --method power", "powersgd"),
+        ("sparsim new --goal band", "bandwidth"),
+        ("sparsim list pape", "papers"),
+    ],
+)
+def test_every_shell_is_given_names_and_values(shell, line, value, monkeypatch):
+    """What the scripts read: the command run with the words of a line in its environment."""
+    words = line.split()
+    number = words[-1] if shell == "fish" else str(len(words) - 1)  # fish hands over the word itself
+    environment = {"_SPARSIM_COMPLETE": f"{shell}_complete", "COMP_WORDS": "\n".join(words), "COMP_CWORD": number}
+    for name, text in environment.items():
+        monkeypatch.setenv(name, text)
+    result = CliRunner().invoke(main, prog_name="sparsim")
+    assert result.exit_code == 0
+    found = re.split(r"[\n\t,]", result.output)
+    assert any(item in (value, f"{words[-1].partition('=')[0]}={value}") for item in found), found

@@ -66,3 +66,24 @@ def test_every_command_is_found_by_its_name():
 def test_a_sweep_imports_no_pandas(tmp_path):
     imported = modules_after("sweep", "density_sweep", "--out", str(tmp_path / "out"), "--workers", "1")
     assert "pyarrow.parquet" in imported and "pandas" not in imported
+
+
+def spent(first):
+    """CPU seconds of a fresh process, the least of three."""
+    command = [sys.executable, "-c", SPENT.format(first=first)]
+    return min(float(subprocess.run(command, capture_output=True, text=True, check=True).stdout) for _ in range(3))
+
+
+SPENT = """
+import time
+{first}
+print(time.process_time())
+"""
+
+
+@pytest.mark.long
+def test_imports_of_a_run_take_a_few_times_as_long_as_those_of_numpy():
+    """In CPU time of one machine; numpy takes about 0.1 s. With pandas it would be eight times."""
+    numpy = spent("import numpy")
+    imports = "simulator.prediction.run, simulator.reporting.terminal.printing, simulator.reporting.wording.runs"
+    assert spent(f"import gc; gc.disable(); import {imports}") <= 6 * numpy

@@ -11,7 +11,7 @@ from command_line import answered, printed, refused
 from in_json import in_json
 from made_trainings import write_study
 from printed import lines_of
-from small_advice import DENSE, IDEAL, LAYERS, SMALL, TOPK, scenario
+from small_advice import CARD, DENSE, IDEAL, LAYERS, SMALL, TOPK, scenario
 
 from simulator.answers import keys_of, read_answer
 from simulator.errors import InputError, Problem
@@ -22,9 +22,13 @@ from simulator.reporting.answers.advised import MethodAdvice
 from simulator.reporting.answers.explained import Sensitivity, Slope
 from simulator.reporting.wording.advice import full_advice_blocks
 from simulator.scenario.changes import with_value
+from simulator.scenario.reading import load
 from simulator.studies.advice import advice as of_advice
 from simulator.studies.advice.advice import advise
 from simulator.studies.advice.candidates import Candidate, Grid, read_iterations
+from simulator.studies.quality.iterations import find_iterations, find_place
+from simulator.studies.quality.observations import Target
+from simulator.studies.quality.study import read_study
 from simulator.units import show_time
 
 advise = in_json(advise)
@@ -238,3 +242,103 @@ def test_one_worker_is_advised_in_words(tmp_path):
     (row,) = [line for line in lines if line.startswith("1 topk 0.01 (yours) wfbp, ring")]
     assert row.endswith(" 1.00 - 1.00 1.00 x")
     assert not [line for line in lines if "What changes" in line or "by bandwidth" in line]
+
+
+@pytest.mark.long
+def test_slow_wires_ask_for_compression_and_fast_ones_do_not(small):
+    assert small["answer"].startswith("Compress with") and any("fewer than" in text for text in small["details"])
+    assert small["verdict"] == "yes"
+    fast = advise(scenario(bandwidth=1.25e11, latency=1e-7), grid=replace(SMALL, topologies=(None,)))
+    assert fast["answer"].startswith("Stay dense, wfbp over ring") and fast["recommended"].get("sparsifier") == "dense"
+    kinds = {reason["kind"] for reason in fast["reasons"]}
+    assert "room" in kinds and "selection" in kinds
+    assert all(any(character.isdigit() for character in reason["text"]) for reason in fast["reasons"])
+
+
+@pytest.mark.long
+def test_iterations_to_target_turn_time_into_time_to_target(small, tmp_path):
+    kind = small["ranking"][0]["sparsifier"]
+    many = advise(scenario(bandwidth=1e7), {kind: 1e6, "dense": 1000}, grid=replace(SMALL, topologies=(None,)))
+    assert many["ranking"][0]["method"] == "dense" and many["answer"].startswith("Stay dense")
+    dense = many["ranking"][0]
+    other = next(row for row in many["ranking"] if row["sparsifier"] == kind)
+    assert other["speed_up_over_dense"] == pytest.approx(dense["time_to_target_s"] / other["time_to_target_s"])
+    assert other["probability"] < 0.01
+    assert dense["time_to_target_s"] == pytest.approx(1000 * dense["iteration_time_s"])
+    without = [row for row in many["ranking"] if row["time_to_target_s"] is None]
+    assert without and many["ranking"][-len(without) :] == without
+    file = tmp_path / "mine.yaml"
+    file.write_text("topk 0.01: 2000\ndense: 1500\n")
+    assert read_iterations(str(file)) == {"topk 0.01": 2000.0, "dense": 1500.0}
+
+
+@pytest.mark.long
+def test_iterations_from_trainings_have_an_error_of_their_own(tmp_path):
+    """What cannot be told apart by time and iterations together is said so; iterations that are given are exact."""
+    methods = [{"kind": "dense"}, {"kind": "topk", "density": 0.01}, {"kind": "topk", "density": 0.012}]
+    trained = read_study(str(write_study(tmp_path, methods)), Target("loss", 0.6))
+    spec = scenario(bandwidth=1e7)
+    measured = find_iterations(trained, spec, find_place(trained, spec))
+    grid = Grid((Candidate(), *(Candidate(each) for each in (methods[0], methods[2]))), (None,), (None,))
+    made = advise(spec, measured, grid)
+    row = next(each for each in made["ranking"] if each["method"] == "topk 0.01")
+    low, high = row["iterations_to_target_interval"]
+    assert low < row["iterations_to_target"] < high
+    assert set(made["iterations_to_target"]) == {"dense", "topk 0.01", "topk 0.012"}
+    failing = load(spec, {"cluster.membership": {"mean_time_between_failures": "1 h"}})
+    given = advise(failing, made["iterations_to_target"], grid)
+    assert "is in none of these times" in given["notes"][-1]
+    exact = next(each for each in given["ranking"] if each["method"] == "topk 0.01")
+    assert exact["time_to_target_s"] == pytest.approx(row["time_to_target_s"])
+    assert exact["iterations_to_target_interval"] == [row["iterations_to_target"]] * 2
+    widths = [each["speed_up_over_dense_interval"] for each in (exact, row)]
+    assert widths[1][1] / widths[1][0] > 1.1 * widths[0][1] / widths[0][0]
+    assert any("small task, made" in note for note in made["notes"])
+    assert "cannot be told apart" in " ".join(made["second"]["of_all"]["details"])
+
+
+@pytest.mark.long
+def test_waiting_for_a_gpu_that_selects_slowly_is_told():
+    slow = {**CARD, "kernels": {**CARD["kernels"], "topk": {"curve": "affine", "intercept": 2e-5, "slope": 1e-7}}}
+    other = {"nodes": [1], "gpu": slow, "factor": 1}
+    spec = scenario(sparsifier="dense", bandwidth=1.25e9, cluster={"other_gpus": [other]})
+    document = advise(spec, grid=Grid((Candidate(), TOPK), (None,), (None,)))
+    (reason,) = [reason for reason in document["reasons"] if reason["kind"] == "waiting"]
+    assert reason["methods"] == ["topk 0.01"]
+    assert reason["text"].startswith("All workers wait for the slowest worker: it adds 2")
+
+
+def test_the_ranking_in_words_has_yours_below_and_what_was_not_run(small):
+    lines = told(small)
+    assert "method schedule, topology iteration against dense pays risk yours" in lines
+    best = next(row for row in small["ranking"] if row["method"] == "topk 0.01")
+    assert best["overrides"]  # the scenario's own way with its method is not the best
+    yours = f"topk 0.01 (yours) wfbp, ring {show_time(small['yours']['iteration_time_s'])} "
+    place = next(i for i, line in enumerate(lines) if line.startswith(yours))
+    assert lines[place - 1].startswith("7 dense")
+    assert lines[place + 1].startswith("against dense: how many times faster, with the 90 % interval; pays: ")
+    (looked,) = [line for line in lines if "combinations were run" in line]
+    assert looked.startswith("- 63 of 63 combinations were run; 9 of them cannot work together (most often: ")
+    assert "already slower" not in looked
+    few = replace(SMALL, methods=SMALL.methods[:4])
+    staged = told(advise(scenario(bandwidth=1e7), grid=few, exhaustive=0, whole=False))
+    (looked,) = [line for line in staged if "combinations were run" in line]
+    assert looked.endswith(" were not run, because their method or schedule was already slower.")
+
+
+@pytest.mark.long
+def test_what_turns_the_answer_is_told_only_where_something_does():
+    methods = Grid(SMALL.methods[:2], (None,), (None,))
+    slow, near = (told(advise(scenario(bandwidth=rate), grid=methods)) for rate in (1e7, 1e9))
+    assert not [line for line in slow if "The answer changes with" in line]
+    assert "The answer changes with twice the network bandwidth (cluster.network.bandwidth)" in " ".join(near)
+    assert "- 2 of 2 combinations were run." in slow
+
+
+@pytest.mark.long
+def test_a_method_without_its_iterations_has_no_time_to_target():
+    found = advise(scenario(bandwidth=1e7), {"dense": 1000}, grid=replace(SMALL, topologies=(None, {"kind": "tree"})))
+    lines = told(found)
+    assert "method schedule, topology to target iteration against dense pays risk yours" in lines
+    (row,) = [line for line in lines if line.startswith("topk 0.01 (yours)")]
+    assert f" ring - {show_time(found['yours']['iteration_time_s'])} " in row

@@ -9,10 +9,12 @@ import pytest
 from in_json import in_json
 from small_advice import DENSE, IDEAL, LAYERS, SMALL, scenario
 
+from simulator.models.curves import Affine
 from simulator.prediction.doubts.doubt import Doubt
 from simulator.prediction.doubts.spread import Response, Spread
 from simulator.prediction.run import run
 from simulator.records import replace
+from simulator.scenario.changes import with_value
 from simulator.studies.advice.advice import advise
 from simulator.studies.advice.candidates import Candidate, Grid
 from simulator.studies.advice.crossings import (
@@ -231,3 +233,33 @@ def test_borders_are_told_in_words_and_of_nodes_by_their_gpus(found, words):
     bits = re.sub(r"(\d+)", lambda number: f"{2 * int(number[1])} bit/s", words.replace(" workers", ""))
     assert told == bits.replace("up to", "below").replace("from", "above")
     assert (highest, interval) == (last and last.stop, last and last.stop_interval)
+
+
+def test_a_wider_interval_of_the_prediction_widens_the_break_even():
+    spec = lone(cost=0.02)
+    unsure = with_value(spec, "cluster.gpu.kernels", {"topk": Affine(intercept=0.02, held_out_mape=0.1)})
+    (win,) = wins(bandwidth_axis(unsure), Candidate({"kind": "dense"}).of(spec), unsure).wins
+    low, high = win.stop_interval
+    assert low < win.stop * 0.9 and high > win.stop * 1.1
+
+
+def test_intervals_to_first_order_hold_the_border_too():
+    spec = scenario()
+    dense = Candidate({"kind": "dense"}).of(spec)
+    for simulated in (True, False):
+        (win,) = wins(bandwidth_axis(spec), dense, spec, simulated).wins
+        low, high = win.stop_interval
+        assert low < win.stop
+        assert high is None or high > win.stop
+
+
+def test_duels_together_find_what_each_finds_by_itself():
+    """Two methods and two axes, along each of which dense is shared."""
+    spec = scenario()
+    other = Candidate({"kind": "randomk", "density": 0.01}).of(spec)
+    dense = Candidate({"kind": "dense"}).of(spec)
+    axes = bandwidth_axis(spec), nodes_axis(spec)
+    alone = [wins(axis, dense, method) for axis in axes for method in (spec, other)]
+    rivals = [Along(axis, dense) for axis in axes]
+    duels = [Duel(Along(item.axis, method), item) for item in rivals for method in (spec, other)]
+    assert search_together([duel.search() for duel in duels]) == alone

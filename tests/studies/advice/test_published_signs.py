@@ -3,14 +3,20 @@
 import pytest
 from in_json import in_json
 from long_examples import few_first
+from places import ROOT
+from scipy.optimize import brentq
 from validation_rows import row_of
 
 from simulator.prediction.run import run
+from simulator.scenario.changes import with_value
 from simulator.scenario.reading import load
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.advice import advise
 from simulator.studies.advice.candidates import Candidate, Grid
 from simulator.studies.advice.crossings import Duel, bandwidth_axis
+from simulator.studies.fit.iteration_fit import fit_named
+from simulator.studies.validate.measured_rows import measured_rows
+from simulator.studies.validate.validation import validate
 from simulator.studies.variants.crossing import Along, search_together
 
 advise = in_json(advise)
@@ -84,3 +90,40 @@ def test_break_even_of_top_k_on_eight_v100_lies_between_1_and_10_gbit():
     ((win,),) = (found.wins for found in search_together([Duel(Along(axis, spec), Along(axis, dense)).search()]))
     slow, fast = (grace("dense", 8, n).cluster.network.bandwidth for n in (1, 10))
     assert slow < win.stop < fast
+
+
+@pytest.mark.long
+def test_rows_of_eight_workers_are_no_part_of_any_fit():
+    rows = validate([ROOT / "scenarios" / "validation" / GROUP]).rows
+    assert {row["scenario"] for row in rows if " 8 V100 " in row["scenario"] and row["used_in_fit"]} == set()
+    eight = [row for row in rows if " 8 V100 " in row["scenario"]]
+    assert len(eight) == 9 and sorted(abs(row["signed_error"]) for row in eight)[4] < 0.08
+    assert max(abs(row["signed_error"]) for row in eight if "50 %" not in row["scenario"]) < 0.15
+
+
+@pytest.mark.long
+def test_constants_of_that_set_up_are_what_two_workers_give():
+    nccl, mpi, topk = grace("dense", 2, library="NCCL"), grace("dense", 2), grace("Top-k 1 %", 2)
+    alone = row_of(GROUP, "ResNet-50, dense, 1 V100, TensorFlow 1")
+    assert alone.workload.compute_time == pytest.approx(alone.measured.iteration_time)
+    fitted = fit_named(measured_rows([nccl]), ["runtime.compute_slowdown"]).constants[0].value
+    assert nccl.cluster.runtime.compute_slowdown == pytest.approx(fitted, rel=0.02)
+
+    wire = load("quickstart").cluster.network.bandwidth
+
+    def left(spec, key, value):
+        return run(with_value(spec, key, value)).document["iteration_time_s"] - spec.measured.iteration_time
+
+    host = brentq(lambda x: left(mpi, "cluster.network.transport.staging", 1 / x), 1e-11, 1e-8)
+    assert host == pytest.approx(0.684e-9, rel=0.02)
+    for gigabit in (1, 10, 25):
+        rate = grace("dense", 8, gigabit).cluster.network.carried(8)
+        assert rate == pytest.approx(1 / (10 / (gigabit * wire) + 0.684e-9), rel=1e-3)
+
+    kernels = topk.cluster.gpu.kernels
+
+    def with_slope(slope):
+        return {**kernels, "topk": kernels["topk"].model_copy(update={"slope": slope})}
+
+    slope = brentq(lambda x: left(topk, "cluster.gpu.kernels", with_slope(x)), 1e-10, 1e-7)
+    assert kernels["topk"].slope == pytest.approx(slope, rel=0.02)

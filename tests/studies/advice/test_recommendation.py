@@ -4,20 +4,23 @@ import math
 
 import pytest
 from in_json import in_json
-from small_advice import CARD, DENSE, IDEAL, LAYERS, scenario
+from long_examples import few_first
+from small_advice import CARD, DENSE, IDEAL, LAYERS, TOPK, scenario
 
 from simulator.prediction.doubts.doubt import Doubt, Measurement
 from simulator.prediction.doubts.spread import Response, Spread
+from simulator.progress import Watch
 from simulator.records import replace
 from simulator.reporting.answers.advised import Availability, RankedRow
+from simulator.scenario.changes import with_value
 from simulator.scenario.reading import load
 from simulator.studies.advice import ranking as of_ranking
 from simulator.studies.advice.advice import advise
 from simulator.studies.advice.candidates import Candidate, Grid, dense_candidate
-from simulator.studies.advice.ranking import Ranking, find_unmeasured
+from simulator.studies.advice.ranking import Ranking, find_unmeasured, ranking
 from simulator.studies.advice.recommendation import recommend_at_hand, recommendation
 from simulator.studies.advice.search import Combination, search
-from simulator.studies.advice.summary import describe, describe_unmeasured
+from simulator.studies.advice.summary import describe, describe_opponent, describe_unmeasured
 from simulator.studies.compare.opponent import best_dense
 
 advise = in_json(advise)
@@ -228,3 +231,62 @@ def test_dense_runs_under_the_runtime_that_is_named_for_it():
     assert dense.overrides["cluster.runtime"] == "runtimes/gtopksgd-mpi-dense"
     assert dense.of(spec).cluster.runtime == best_dense(spec).scenario.cluster.runtime and dense != DENSE
     assert dense_candidate(scenario()) == DENSE
+
+
+def without_kernels(name, *kernels):
+    """The quickstart on a GPU some of whose kernels nobody timed; all of them if none is named."""
+    made = load("quickstart", (f"cluster.gpu={name}",))
+    left = {kernel: curve for kernel, curve in made.cluster.gpu.kernels.items() if kernels and kernel not in kernels}
+    return with_value(made, "cluster.gpu.kernels", left)
+
+
+@pytest.mark.parametrize("gigabits", few_first([2, 0.5, 4, 10]))
+@pytest.mark.parametrize("gpu", few_first([("gpus/a100", "topk", "threshold_select"), ("gpus/v100",)]))
+def test_on_a_gpu_without_a_curve_the_first_line_never_recommends_top_k_without_saying_so(gpu, gigabits):
+    spec = with_value(without_kernels(*gpu), "cluster.network.bandwidth", gigabits * 1e9 / 8)
+    document = advise(spec, grid=Grid((Candidate(), dense_candidate(spec)), (None, {"kind": "bucketed"}), (None,)))
+    answer, summary = document["answer"], document["summary"]
+    kept = document["recommended"] == {}  # Horovod has no Top-k: it is kept where it is faster than what Horovod has
+    assert document["recommended"].get("sparsifier") == (None if kept else "dense")
+    offered = [each["iteration_time_s"] for each in document["ranking"] if each["availability"]["status"] == "offered"]
+    assert kept == (document["yours"]["iteration_time_s"] < min(offered)) == summary["do"].startswith("Keep yours, top")
+    if kept:
+        for text in (answer, summary["do"]):
+            assert "topk" in text.partition(" that were not measured: ")[2].partition("(")[0]
+    topk = next(row for row in document["ranking"] if row["method"] == "topk 0.001")
+    assert all(each["level"] in ("transferred", "assumed") for each in topk["rests_on"])
+    assert any("topk" in each["input"] for each in topk["rests_on"])
+    if gigabits == 0.5:
+        assert document["verdict"] == "yes"
+    if document["verdict"] == "undecided":
+        chances = [row["decided"] for row in document["value_of_information"]]
+        assert chances[0] == max(chances) > 0
+        asked = document["value_of_information"][0]["command"] in document["details"][1]
+        assert asked == (chances[0] >= 0.2)
+        assert asked or "try it" in document["details"][1]
+
+
+def test_a_measured_kernel_is_nothing_to_mention():
+    document = advise(scenario(bandwidth=1e6, gpu=IDEAL), grid=BOTH)
+    assert document["verdict"] == "yes" and "rests on" not in document["answer"] + document["summary"]["gain"]
+    assert document["ranking"][0]["rests_on"] == []
+
+
+@pytest.mark.long
+def test_the_opponent_is_at_least_as_fast_as_what_the_framework_offers():
+    spec = load("quickstart", ("cluster.gpu=gpus/rtx2080ti-pytorch2",))
+    found = search(spec, Grid((Candidate(), dense_candidate(spec)), (None, {"kind": "mg_wfbp"}), (None,)))
+    text = describe_opponent(ranking(spec, found, None, Watch()), 2)
+    assert text.startswith("The opponent is dense at its best, dense (mg_wfbp, nccl): the fastest of 2 dense")
+    assert "With what Horovod offers, dense takes" in text
+    document = advise(spec, grid=Grid((Candidate(), dense_candidate(spec)), (None, {"kind": "bucketed"}), (None,)))
+    assert document["verdict"] != "yes"  # a yes against one all-reduce per tensor
+    assert document["opponent"].startswith("The opponent is dense at its best, dense (bucketed, nccl)")
+    alone = search(spec, Grid((Candidate(),), (None,), (None,)))
+    assert describe_opponent(ranking(spec, alone, None, Watch()), 0) == ""
+
+
+def test_rows_of_methods_whose_messages_meet_are_compared_to_first_order():
+    spec = scenario(layers=LAYERS[:2], topology={"kind": "parameter_server", "servers": 0}, gpu=CARD)
+    document = advise(spec, grid=Grid((Candidate(), DENSE, TOPK), (None,), (None,)))
+    assert all(row["speed_up_over_dense_interval"] is not None for row in document["ranking"])

@@ -349,3 +349,61 @@ def places(tmp_path_factory):
         run_sweep({"base": "ring_check", "vary": {key: [1]}}, made / f"{key}s", workers=1)
     swept(made / "wider", **{"sparsifier.granularity": ["layer", "model"]})
     return made
+
+
+def test_sweeps_are_joined_on_what_varies(tmp_path):
+    a = swept(tmp_path / "a")
+    b = swept(tmp_path / "b", density=(0.01, 0.1), bandwidth="1 Gbit/s", **{"sparsifier.granularity": ["layer"]})
+    document = compare_outcomes(str(a), str(b))
+    assert document["keys"] == ["sparsifier.density", "cluster.nodes"]
+    assert [document[side]["place"] for side in ("a", "b")] == [str(a), str(b)]
+    assert [item["key"] for item in document["single_valued"]] == ["sparsifier.granularity"]
+    assert document["values"] == [{"key": "sparsifier.density", "only_a": [0.001], "only_b": [0.1]}]
+    assert [point["key"]["sparsifier.density"] for point in document["points"]] == [0.01, 0.01]
+    assert {item["sparsifier.density"] for item in document["only_a"]} == {0.001}
+    assert {item["sparsifier.density"] for item in document["only_b"]} == {0.1}
+    base = ("sparsifier={kind: topk, density: 0.01}",)
+    for point in document["points"]:
+        nodes = f"cluster.nodes={point['key']['cluster.nodes']}"
+        slow = run(load("ring_check", (*base, nodes, "cluster.network.bandwidth=1 Gbit/s"))).document
+        fast = run(load("ring_check", (*base, nodes, "cluster.network.bandwidth=10 Gbit/s"))).document
+        assert (point["a_s"], point["b_s"]) == (fast["iteration_time_s"], slow["iteration_time_s"])
+        assert point["largest_term"] == "communication_exposed"
+    ratios = [point["ratio"] for point in document["points"]]
+    assert ratios == sorted(ratios, reverse=True)
+    back = [point["ratio"] for point in compare_outcomes(str(b), str(a))["points"]]
+    assert back == [pytest.approx(1 / ratio) for ratio in ratios]  # the largest change first, either way
+    assert document["summary"]["slower"] == 2
+    same = compare_outcomes(str(a), str(a))
+    assert same["summary"]["same_inputs"] == same["summary"]["alike"] == len(same["points"]) == 4
+    output = printed("compare", a, b, "-o", tmp_path / "page.html")
+    assert "2 are slower in B" in " ".join(output.split()) and NASTY in output
+
+
+def test_a_stored_run_without_its_scenario_is_compared_by_its_figures(tmp_path):
+    whole, bare = (invoke_run(tmp_path / name, "ring_check") for name in ("whole", "bare"))
+    (bare / "scenario.yaml").unlink()
+    document = compare_outcomes(str(whole), str(bare))
+    assert not document["inputs"]["known"]
+    assert {row["difference"] for row in document["figures"] if row["key"].startswith("breakdown_s")} == {0}
+
+
+@pytest.mark.long
+def test_a_whole_part_in_words_and_all_its_keys_on_the_page(tmp_path):
+    arguments = ["quickstart", "quickstart", "--set-b", "workload=workloads/vgg16-v100"]
+    count = len(compare_outcomes("quickstart", "quickstart", (), (arguments[-1],))["inputs"]["changes"])
+    assert f"workload resnet50-v100 vgg16-v100 ({count} keys differ)" in lines_of(*arguments)
+    assert f"500 of {count} keys" in page_of(tmp_path / "page.html", *arguments).pieces
+    terms = ("negotiation", "cycle_time", "collective_launch", "gather_overhead", "message_overhead", "kernel_launch")
+    software = [part for term in (*terms, "host_element") for part in ("--set-b", f"cluster.runtime.{term}=1 us")]
+    assert "cluster.runtime 7 keys differ" in lines_of("ring_check", "ring_check", *software)
+    assert "All 7 keys" in page_of(tmp_path / "page.html", "ring_check", "ring_check", *software).pieces
+
+
+def test_a_page_of_stored_documents_says_that_their_inputs_are_not_known(tmp_path):
+    for name, nodes in (("a", 4), ("b", 8)):
+        document = run(load("ring_check", (f"cluster.nodes={nodes}",))).document
+        (tmp_path / f"{name}.json").write_text(json.dumps(document))
+    page = page_of(tmp_path / "page.html", tmp_path / "a.json", tmp_path / "b.json")
+    assert "Inputs that differ" not in page.pieces and "Results" in page.pieces
+    assert [part for part in page.pieces if "are not known" in part]

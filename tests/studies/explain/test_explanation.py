@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from command_line import printed, refused
+from command_line import answered, printed, refused
 from in_json import in_json
 from printed import lines_of
 from validation_rows import row_of
@@ -628,3 +628,57 @@ def test_after_local_steps_compute_waits_for_exchanges_that_are_named():
     terms = {row["term"]: row for row in made["terms"]}
     assert terms["queueing"]["numbers"]["exchanges_in_front"] == 160 and terms["transfer"]["numbers"]["calls"] == 1
     assert "those of a period of 20 of them" in made["basis"]
+
+
+OTHER_JOB = {"nodes": [0, 3], "workload": {"batch_size": 1, "layers": [{"name": "a", "numel": 10}]}, "topology": "ring",
+             "sparsifier": "dense", "scheduler": "wfbp"}  # fmt: skip
+
+
+def test_a_fabric_that_refuses_more_nodes_has_no_value_there():
+    spec = scenario().model_dump(exclude={"cluster": {"network": True}})
+    spec["cluster"]["network"] = {"kind": "torus", "bandwidth": 1.25e8, "dimensions": (2, 2)}
+    spec |= {"topology": "ring", "sparsifier": "dense", "scheduler": "wfbp"}
+    answer = asked(Scenario.model_validate(spec))
+    row = next(row for row in to_document(answer)["sensitivity"]["inputs"] if row["input"] == "cluster.nodes")
+    assert row["at_double"] is None
+    assert line(told(answer), "cluster.nodes").endswith(" -")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"cluster": {"stragglers": {"slow": [{"worker": 3, "factor": 2}]}}},
+        {"cluster": {"other_gpus": [{"nodes": [3], "gpu": CARD, "factor": 1.5}]}},
+        {"cluster": {"links": [{"link": "node 3 NIC", "factor": 0.5}]}},
+        {"cluster": {"background": [{"source": 3, "destination": 1, "bandwidth": 1e7}]}},
+        {"other_jobs": [OTHER_JOB], "iterations": 1, "warmup": 0, "gpu": IDEAL, "layers": [{"name": "a", "numel": 10}]},
+        {"collective_order": [{"worker": 3, "buckets": [0, 1, 2, 3, 4, 5]}]},
+    ],
+    ids=lambda parts: next(iter(parts.get("cluster", parts))),
+)
+def test_half_the_nodes_have_no_value_where_the_last_one_is_named(parts):
+    row = slopes(scenario(**parts))["cluster.nodes"]
+    assert row["at_half"] is None and row["at_double"] > 0
+
+
+def test_nodes_that_can_be_neither_one_more_nor_one_less_have_no_slope():
+    row = slopes(scenario(sparsifier={"kind": "gtopk", "density": 0.01}))["cluster.nodes"]
+    assert (row["elasticity"], row["derivative"]) == (None, None) and row["at_half"] > 0 < row["at_double"]
+
+
+@pytest.mark.long
+def test_measured_collectives_do_not_make_a_step_in_the_slope():
+    row = slopes(load("quickstart", ("sparsifier=dense",)))["cluster.network.bandwidth"]
+    assert -1.5 < row["elasticity"] < 0 and row["at_double"] <= row["base"] <= row["at_half"]
+
+
+def test_command_line_json_has_the_keys():
+    document = answered("explain", "ring_check", "--set", "cluster.nodes=4")
+    assert {
+        "scenario", "digest", "versions", "workers", "iteration_time_s", "iteration_time_interval_s", "summary",
+        "basis", "terms", "hidden_communication_s", "exchanges", "counterfactuals", "sensitivity", "warnings",
+        "notes",
+    } <= set(document)  # fmt: skip
+    assert document["workers"] == 4
+    assert {"term", "label", "seconds", "share", "formula", "numbers", "calibration"} <= set(document["terms"][0])

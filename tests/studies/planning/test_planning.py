@@ -320,3 +320,48 @@ def test_a_long_search_is_announced(monkeypatch):
 
 def times(scenario):
     return run(scenario, intervals=False).result.iteration_time
+
+
+def test_of_local_steps_the_least_number_that_meets_the_target():
+    scenario = load("quickstart", LOCAL)
+    text = "compute utilisation 80 %"
+    (answer,) = plan_backwards(scenario, text, ["inner_steps"])["answers"]
+    target, steps = parse_target(text, Training()), answer["needed"]
+    assert reached(scenario, target, "scheduler.inner_steps", steps) >= 0.8
+    assert reached(scenario, target, "scheduler.inner_steps", steps - 1) < 0.8
+
+
+def test_the_interval_holds_the_answer():
+    made = plan_backwards(load("quickstart", LOCAL), "compute utilisation 80 %", ["bandwidth", "inner_steps"])
+    for answer in made["answers"]:
+        low, high = answer["interval"]
+        assert (low or 0) <= answer["needed"] <= (high or float("inf"))
+    assert made["measurement"]["command"].startswith("sparsim ")
+
+
+def test_a_target_of_a_whole_training_needs_its_samples():
+    scenario = load("quickstart", LOCAL)
+    hours = plan_backwards(scenario, "time 2 days", ["bandwidth"], Training(samples=1e9))["now"]["value"]
+    assert hours == pytest.approx(1e9 / run(scenario).document["throughput_samples_per_s"])
+    cost = plan_backwards(scenario, "cost 1000", ["bandwidth"], Training(samples=1e9, price=2.0))["now"]["value"]
+    assert cost == pytest.approx(hours / 3600 * 32 * 2)
+    failing = load(scenario, {"cluster.membership": {"mean_time_between_failures": "20 min"}})
+    longer = plan_backwards(failing, "time 2 days", ["inner_steps"], Training(samples=1e9))["now"]["value"]
+    assert longer == pytest.approx(hours / run(failing).document["elastic"]["goodput"])
+    lost = load(scenario, {"cluster.membership": {"mean_time_between_failures": "1 us", "healing_time": "1 h"}})
+    assert plan_backwards(lost, "time 2 days", ["inner_steps"], Training(samples=1e9))["now"]["shown"] == "never"
+    with pytest.raises(InputError, match="--samples and --price of the training"):
+        plan_backwards(scenario, "cost 1000")
+
+
+def test_what_is_so_many_times_faster_needs_a_slower_network():
+    plans = [plan_backwards(load("quickstart"), text, ["bandwidth"]) for text in ("faster than dense", FASTER + " 1.5")]
+    one, more = (made["answers"][0]["needed"] for made in plans)
+    assert more < one
+
+
+def test_a_doubt_of_the_network_is_one_of_what_is_not_compute():
+    """Close to the target compute is nearly all: a tenth of the time off is no more than a tenth left of all else."""
+    (answer,) = plan_backwards(load("oversubscription"), "compute utilisation 88 %", ["bandwidth"])["answers"]
+    low, high = answer["interval"]
+    assert answer["needed"] / 3 < low < answer["needed"] < high < answer["needed"] * 10

@@ -146,3 +146,14 @@ def test_two_values_of_an_axis_and_two_settings_to_spare_are_enough_for_a_factor
     for count, enough in ((4, True), (3, False)):
         made = LawPoints(tuple(two[:count]), (5.0, 5.5, 5.1, 5.6)[:count], (True,) * count)
         assert (left_out_errors(LawForm("w"), made) is not None) == enough
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_left_out_settings_are_predicted_and_intervals_hold(seed):
+    known, errors, held = points(delayed, seed=seed), [], 0
+    for place, setting in enumerate(GRID):
+        law = fit_law(known.without(place))
+        if not law.outside(setting):
+            errors.append(abs(known.logs[place] - law.log(setting)))
+            held += errors[-1] <= law.half_width
+    assert math.exp(np.median(errors)) < 1.08 and held >= 0.8 * len(errors)

@@ -92,3 +92,20 @@ def test_the_interval_of_one_seed_is_that_of_the_residuals():
 def test_one_seed_says_nothing_about_the_others():
     with pytest.raises(InputError, match="two or more seeds of one setting"):
         noise_of(by_setting(observed([5.0])), "here")
+
+
+@pytest.mark.long
+def test_trainings_that_did_not_reach_the_target_count_as_more():
+    """Dropped, they would make the mean too small; taken at their last iteration, too."""
+    random, limit = np.random.default_rng(3), math.exp(TRUTH + 0.05)
+    kept, dropped, found = [], [], []
+    for _ in range(60):
+        groups = draw(random, settings=2, seeds=8, limit=limit)
+        noise = noise_of(by_setting(observed((TRUTH + NOISE * random.normal(size=20)).tolist(), workers=9)), "here")
+        items = next(iter(groups.values()))
+        logs = [math.log(item.steps) for item in items if item.steps is not None]
+        if logs:
+            found.append(typical_steps(items, noise).log)
+            dropped.append(np.mean(logs))
+            kept.append(np.mean([*logs, *[math.log(limit)] * (8 - len(logs))]))
+    assert abs(np.mean(found) - TRUTH) < 0.03 and np.mean(dropped) < np.mean(kept) < TRUTH - 0.05

@@ -9,7 +9,7 @@ from places import ROOT
 
 from simulator.studies.quality.iterations import ratios_by_task, transfer_width
 from simulator.studies.quality.observations import Target, read_table
-from simulator.studies.quality.study import read_study
+from simulator.studies.quality.study import leave_out, read_study
 from simulator.studies.quality.trainings import read_study as read_trainings
 from simulator.trainings.runs import TrainingSpec, setting_of
 
@@ -110,3 +110,11 @@ def test_the_target_changes_what_a_method_costs_more_than_the_size_of_the_model(
     assert len(small) == len(soon) == len(late) == 7 and all(soon[method] > late[method] for method in soon)
     by_size = median(abs(soon[method] - small[method]) for method in soon)
     assert by_size < 0.6 * median(soon[method] - late[method] for method in soon)
+
+
+@pytest.mark.long
+def test_settings_left_out_are_predicted_and_intervals_hold():
+    """Of all tables: within a factor of 1.15 in the middle, and at least 85 % of the 90 % intervals hold."""
+    rows = [row for case in CASES for recipe in study(*case).laws for row in leave_out(study(*case), recipe)]
+    assert len(rows) > 100 and math.exp(median(abs(math.log(row.factor)) for row in rows)) < 1.15
+    assert sum(row.inside for row in rows) / len(rows) >= 0.85

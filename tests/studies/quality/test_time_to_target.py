@@ -224,3 +224,13 @@ def test_the_command_prints_tables_and_markdown(folder):
     assert heading.startswith("| method | iterations | 90 % interval |")
     assert set(line) == set("| -")
     assert "the opponent" in printed("quality", *arguments, "--scenario", folder / "small.yaml").lower()
+
+
+def test_a_table_of_steps_stands_for_the_folder(folder, tmp_path):
+    table = tmp_path / "steps.csv"
+    arguments = ("--target", "loss 0.5", "--scenario", folder / "small.yaml", "--json")
+    one = answered("quality", folder / "study", *arguments, "--table", table)
+    other = answered("quality", table, *arguments)
+    assert other["curves"] == []
+    for row, again in zip(one["methods"], other["methods"], strict=True):
+        assert again["iterations_to_target"] == pytest.approx(row["iterations_to_target"], rel=1e-3)

@@ -392,3 +392,12 @@ def test_hostile_answers_are_read_or_refused_with_a_reason():
             except InputError as error:
                 assert 0 < len(str(error)) < 2000
         usual[question.key] = read_answer(question, question.default(usual), usual)
+
+
+@pytest.mark.parametrize(
+    "framework", ["horovod-0.19", "runtimes/byteps-0.2", "bytescheduler-horovod-0.19", "runtimes/ideal"]
+)
+@pytest.mark.parametrize("method", ["dense", "topk 0.1 %"])
+def test_every_framework_gives_a_scenario_that_runs(folder, framework, method):
+    write(framework=framework, method=method, machines=2)
+    printed("run", "mine.yaml")

@@ -494,3 +494,8 @@ def test_positions_and_buckets_count(read):
 def test_what_cannot_be_read_is_refused_with_its_place(read, tmp_path, name, text, said):
     with pytest.raises(InputError, match=re.escape(said)):
         read_blocks(tmp_path / name) if text is None else read(text, 16, name)
+
+
+def test_the_arguments_of_torchft_become_a_scheduler(read):
+    made = read(f"raise SystemExit('this is never run')\nwith {TORCHFT} as d:\n    pass\n").parts["scheduler"]
+    assert (made.kind, made.fragments, made.between, made.delay, made.mixing) == ("streaming_diloco", 2, 10, 5, 0.5)

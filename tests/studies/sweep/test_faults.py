@@ -161,3 +161,15 @@ def test_a_file_replaced_between_two_runs_is_read_anew(tmp_path, replacement):
         return
     with pytest.raises(InputError):
         swept(path, tmp_path / "out")
+
+
+@pytest.mark.long
+def test_sweeps_that_start_together_in_one_folder_leave_one_result(tmp_path):
+    path, out = written(tmp_path), tmp_path / "out"
+    swept(path, tmp_path / "whole")
+    processes = [begun(path, out, "--workers", "1") for _ in range(3)]
+    said = [(process.communicate()[1], process.returncode) for process in processes]
+    assert sorted({code for _, code in said})[0] == 0
+    assert all(code == 0 or (code == 2 and "no other sweep is writing to" in text) for text, code in said)
+    assert results(out) == results(tmp_path / "whole")
+    assert (out / "points.jsonl").read_bytes().count(b"\n") == DISTINCT

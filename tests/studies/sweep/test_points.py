@@ -200,3 +200,26 @@ def test_a_sweep_without_a_name_is_called_by_its_base_and_its_keys(tmp_path):
     ):
         made = run_sweep({"name": name, "base": base, "vary": vary}, tmp_path / name / str(len(expected)), workers=1)
         assert made.manifest["sweep"].startswith(expected)
+
+
+@pytest.mark.long
+def test_every_kind_of_value_may_vary(tmp_path):
+    text = f"""{BASE}vary:
+  cluster.network: [{{kind: single_switch, bandwidth: 1 Gbit/s, latency: 5 us}}, networks/10gbe-tcp]
+  cluster.network.latency: [5 us, 50 us]
+  overlap_concentration: [null, 10]
+  workload.layers.1.numel: [10, 20]
+  scheduler: [sequential, {{kind: bucketed, bucket_size: 4 MB}}]
+zip:
+  - {{cluster.nodes: [1, 2], cluster.gpus_per_node: [4, 2]}}
+  - cluster.runtime: [runtimes/ideal, {{name: own, negotiation: 1 ms}}]
+    topology: [ring, tree]
+skip:
+  - {{scheduler: sequential, workload.layers.1.numel: 20}}
+"""
+    table = swept(written(tmp_path, text), tmp_path / "out").table
+    assert len(table) == 2 * 2 * 2 * 2 * 2 * 2 * 2 * 3 // 4 and table["error"].isna().all()
+    assert table["cluster.network.latency_s"].unique() == pytest.approx([5e-6, 5e-5])
+    assert table["overlap_concentration"].isna().sum() == len(table) // 2
+    assert set(table["cluster.nodes"] * table["cluster.gpus_per_node"]) == set(table["workers"]) == {4}
+    assert table.groupby(["topology", "cluster.runtime"]).ngroups == 2

@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -218,3 +219,36 @@ def test_a_sweep_file_is_found_by_name_and_documented():
     assert parse_document((ROOT / "scenarios" / "sweeps" / "big.yaml").read_text()).data["name"]
     with pytest.raises(InputError, match="did you mean 'density_sweep'"):
         sweep("density_swep")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("share", [0.5, 0.9])
+def test_an_interrupted_sweep_goes_on_to_the_same_bytes(whole, tmp_path, share):
+    def stop(progress):
+        if progress.evaluated >= share * DISTINCT:
+            raise KeyboardInterrupt
+
+    path, _, expected = whole
+    with pytest.raises(KeyboardInterrupt):
+        swept(path, tmp_path, workers=2, observe=stop)
+    assert not (tmp_path / "results.parquet").exists()
+    assert share * DISTINCT <= swept(path, tmp_path).manifest["reused"] < DISTINCT and results(tmp_path) == expected
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("when", ["half", "random"])
+def test_a_killed_sweep_goes_on_to_the_same_bytes(whole, tmp_path, when):
+    path, _, expected = whole
+    process = begun(path, tmp_path, "--workers", "2")
+    wait, since = random.Random().uniform(0.1, 3.0), time.monotonic()
+    while process.poll() is None:
+        enough = finished_points(tmp_path) >= DISTINCT / 2 if when == "half" else time.monotonic() - since > wait
+        if enough:
+            process.kill()
+            break
+        time.sleep(0.001)
+    process.wait()
+    process.stderr.close()
+    made = swept(path, tmp_path)  # at once: the lock ended with the process
+    assert made.manifest["reused"] >= (DISTINCT / 2 if when == "half" else 0)
+    assert results(tmp_path) == expected

@@ -6,6 +6,7 @@ import pytest
 from command_line import answered, invoke, printed
 from places import ROOT
 
+from simulator.errors import InputError
 from simulator.files import as_yaml
 from simulator.prediction.doubts.own_error import model_error
 from simulator.prediction.run import run
@@ -146,3 +147,18 @@ def test_without_a_place_the_shipped_rows_are_taken_from_any_directory(tmp_path,
     for folder in (ROOT, tmp_path):
         monkeypatch.chdir(folder)
         assert {path.absolute().relative_to(FOLDER) for path in measured_files([])} == there
+
+
+def test_every_problem_of_every_file_is_said_at_once(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.yaml").write_text((ROOT / "scenarios" / "ring_check.yaml").read_text() + "sed: 3\n")
+    (tmp_path / "collectives.csv").write_text("x\n")
+    (tmp_path / "other.csv").write_bytes(b"\xff\xfe")
+    with pytest.raises(InputError) as caught:
+        validate([tmp_path, tmp_path / "other.csv"])
+    lines = str(caught.value).splitlines()
+    assert [line.partition(":")[0].removeprefix(f"{tmp_path}/") for line in lines] == [
+        "a.yaml", "b.yaml", "collectives.csv", "other.csv",
+    ]  # fmt: skip
+    assert lines[0].endswith("sed: expected a known key, got 'sed': did you mean 'seed'?")
+    assert "expected UTF-8 text, got byte 0" in lines[3]

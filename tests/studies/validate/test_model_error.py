@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from simulator.prediction.doubts.doubt import Doubt
@@ -94,3 +95,18 @@ def test_set_ups_of_two_or_three_rows_do_not_say_how_far_intervals_reach():
     few, enough = ([off_by(group, 0.0, stated=1.0) for group in "fghijklm" for _ in range(n)] for n in (3, 4))
     assert fit_model_error([*rows, *few]).errors == fit_model_error(rows).errors
     assert fit_model_error([*rows, *enough]).errors.stretch != fit_model_error(rows).errors.stretch
+
+
+def test_intervals_hold_what_they_say_of_set_ups_that_are_yet_to_come():
+    """Set-ups whose errors are drawn from one wide distribution: intervals fitted to some hold the rows of others."""
+    rng = np.random.default_rng(3)
+    rows = [
+        off_by(f"set-up {number}", float(error))
+        for number in range(60)
+        for error in rng.normal(0, rng.lognormal(-3, 0.5), 20)
+    ]
+    made = fit_model_error(rows[: 20 * 30]).errors
+    for percent, least in ((50, 0.4), (80, 0.7), (90, 0.82)):
+        half = made.stretch[percent] * math.log(made.width)
+        inside = [abs(math.log(row["measured"])) <= half for row in rows[20 * 30 :]]
+        assert least <= sum(inside) / len(inside) <= least + 0.22
