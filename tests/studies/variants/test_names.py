@@ -31,13 +31,13 @@ def test_a_combination_is_called_by_its_parts_and_their_sizes(name, changes, cal
         ("hsdp_llama3", ("scheduler=fsdp",), (64, 8, 1, 1, True)),
         ("hsdp_llama3", ("scheduler={kind: fsdp, shard: 16}", "sparsifier=dense"), (16, 8, 4, 1, False)),
         ("hsdp_llama3", ("scheduler={kind: fsdp, shard: 4}", "parallelism={tensor: 2}"), (4, 4, 8, 1, True)),
-        ("hsdp_llama3", ("scheduler=fsdp", "parallelism={tensor: 2, context: 2}"), (16, 2, 1, 1, True)),
+        ("hsdp_llama3", ("scheduler=fsdp", "parallelism={tensor: 2, context: 2}"), (32, 4, 1, 1, True)),
         ("hsdp_llama3", ("scheduler=fsdp", "workload.batch_size=6", "workload.micro_batches=3"), (64, 8, 1, 3, True)),
         ("two_sites_wan", (INSIDE, "cluster.gpus_per_node=4"), (4, 4, 4, 1, False)),
     ],
 )
 def test_the_mesh_of_64_gpus_or_of_those_of_a_site_by_hand(name, changes, mesh):
-    """Eight nodes of eight GPUs; tensors and context divide a copy. Of sites it is that of four nodes of four."""
+    """Eight nodes of eight GPUs; tensors divide the weights, and context does not. Of sites it is that of four nodes of four."""
     made = load(name, changes)
     assert tuple(mesh_of(made, getattr(made.scheduler, "inside", None) or made.scheduler)) == mesh
 
