@@ -37,7 +37,7 @@ def test_a_combination_is_called_by_its_parts_and_their_sizes(name, changes, cal
     ],
 )
 def test_the_mesh_of_64_gpus_or_of_those_of_a_site_by_hand(name, changes, mesh):
-    """Eight nodes of eight GPUs; tensors divide the weights, context does not. Of sites it is that of four nodes of four."""
+    """Eight nodes of eight GPUs; tensors divide the weights, context does not; or four nodes of four, of a site."""
     made = load(name, changes)
     assert tuple(mesh_of(made, getattr(made.scheduler, "inside", None) or made.scheduler)) == mesh
 
