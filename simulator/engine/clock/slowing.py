@@ -101,7 +101,7 @@ class SlowedCompute:
     def __init__(self, graph: Graph, numbers: Numbers, collectives: Sequence[Interval] = (), base: float = 0.0) -> None:
         self.graph, self.numbers, self.base = graph, numbers, base
         self.slowdown = latest(numbers.slowdown)
-        self.under_way, self.collectives = list[Interval](), list(collectives)
+        self.under_way, self.collectives, self.past = list[Interval](), list(collectives), 0
         self.alone = dict[int, Seconds]()
         self.columns: SlowedColumns | None = None
         if self.slowdown and len(numbers.points) > 1:
@@ -167,8 +167,14 @@ class SlowedCompute:
         return end if isinstance(start, float) else np.array([[end]])
 
     def _each_slowed(self, start: Seconds, seconds: Seconds) -> Seconds:
-        """Compute of each worker, slowed down while it runs beside a collective."""
-        busy = merge_intervals(self.collectives)
+        """Compute of each worker, slowed down while it runs beside a collective.
+
+        Starts only grow, so that what has ended before one counts for none after it.
+        """
+        first = start if isinstance(start, float) else float(start.min())
+        while self.past < len(self.collectives) and self.collectives[self.past][1] <= first:
+            self.past += 1
+        busy = merge_intervals(self.collectives[self.past :])
         if isinstance(start, float):
             return end_slowed(start, latest(seconds), busy, self.slowdown)
         pairs = zip(start[0].tolist(), np.broadcast_to(seconds, start.shape)[0].tolist(), strict=True)
