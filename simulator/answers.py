@@ -112,10 +112,16 @@ def _below(name: str, key: str) -> str:
 
 
 def schema_of(kind: type[Answer]) -> dict[str, Any]:
-    """The JSON Schema of an answer; `unit` stands beside each type."""
+    """The JSON Schema of an answer; `unit` stands beside each type. msgspec 0.22 keeps the indents of docstrings."""
+    from inspect import cleandoc
+
     from msgspec.json import schema
 
-    return schema(kind)
+    made = schema(kind)
+    for item in made["$defs"].values():
+        if "description" in item:
+            item["description"] = cleandoc(item["description"])
+    return made
 
 
 _REFUSED = re.compile(r"^(?:Expected (.*?)(?:, got (.*?))?|(.*?))(?: - at `(?:key in )?\$\.?(.*)`)?$", re.DOTALL)

@@ -161,8 +161,10 @@ def _do(ranking: Ranking, advice: Recommendation) -> str:
         text = f"Stay dense, {row.schedule} over {row.topology}{has}."
         if offered and not ranking.offered.others:
             text += f" {place.where} offers no method that compresses."
-    if advice.verdict == "undecided":
-        text = f"Not decided; for now {text[0].lower()}{text[1:]}"
+    against = None if ranking.yours is None else chosen.over(ranking.yours, ranking.key)
+    if advice.verdict == "undecided" or (against is not None and against.word == "undecided"):
+        what = "" if advice.verdict == "undecided" else " whether yours is slower"
+        text = f"Not decided{what}; for now {text[0].lower()}{text[1:]}"
     if not offered and chosen in ranking.at_hand.ranked:
         text += " These are settings of what the scenario has."
     elif not offered:
