@@ -67,6 +67,7 @@ def test_terms_add_up_and_more_steps_tend_to_the_job_inside(inside, outer):
         assert own.iteration_time * (1 - 1e-12) <= made.iteration_time <= before * (1 + 1e-12)
         before = made.iteration_time
     assert before == pytest.approx(own.iteration_time, rel=1e-5)
+    assert made.compute_utilisation == pytest.approx(own.compute_utilisation, rel=1e-5)
 
 
 @pytest.mark.parametrize("sites", [2, 4])

@@ -456,6 +456,22 @@ def test_a_stated_step_of_the_whole_model_sets_the_pace_of_its_parts():
     assert two["communication_exposed"] == pytest.approx(one["communication_exposed"], rel=1e-6)
 
 
+@pytest.mark.parametrize("pipeline", [{"stages": 3}, {"stages": 4, "chunks": 2, "schedule": "zb_v"}], ids=str)
+def test_terms_of_a_pipeline_add_up_and_its_efficiency_is_against_the_mean_of_its_stages(pipeline):
+    """The first stage, which has the embedding and perhaps fewer blocks than others, does not stand for all."""
+    stages = pipeline["stages"]
+    made = run(divided({"pipeline": pipeline}, nodes=stages, batch=1, micro_batches=1))
+    terms, result = {term.term: term for term in terms_of(made)[0]}, made.result
+    assert sum(term.seconds for term in terms.values()) == pytest.approx(result.iteration_time, rel=1e-9)
+    assert terms["waiting_for_stages"].seconds == made.plan.bubble > 0
+    assert terms["waiting_for_stages"].numbers["stages"] == stages
+    model = made.plan.setup.divided
+    computed = float((model.forward + model.backward).sum()) / stages
+    alone = made.plan.single_gpu_time - made.plan.work.update_alone - made.plan.work.emptying
+    assert alone == pytest.approx(computed, rel=1e-9)
+    assert result.scaling_efficiency == made.plan.single_gpu_time / result.iteration_time
+
+
 @pytest.mark.parametrize("copies", [2, 8])
 def test_states_of_megatron_are_divided_and_its_gradients_lie_in_one_buffer(copies):
     """2 + 4 bytes of each parameter and 12 over the number of copies: bf16, gradients in fp32, Adam (Megatron-Core,

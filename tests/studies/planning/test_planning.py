@@ -279,6 +279,14 @@ def test_node_efficiency_is_the_rate_over_that_of_one_node():
     assert made["answers"][0]["reached"] == pytest.approx(0.9, rel=1e-4)
 
 
+def test_nodes_are_tried_up_to_eight_times_as_many():
+    """1,024 GPUs are there already, and 152 nodes instead of 128 reach the target."""
+    (unknown,) = unknowns_of(load("megatron_llama3_70b"), ("nodes",))
+    assert unknown.tried[-1] == 8 * 128
+    (answer,) = plan_backwards(load("megatron_llama3_70b"), "throughput 100 samples/s", ["nodes"])["answers"]
+    assert 128 < answer["needed"] <= 192 and answer["reached"] >= 100
+
+
 @pytest.mark.parametrize("name", ["mixed_gpus", "two_jobs"])
 def test_numbers_of_nodes_that_leave_named_ones_out_are_refused(name):
     (unknown,) = unknowns_of(load(name), ("nodes",))

@@ -179,6 +179,15 @@ def test_a_model_that_was_timed_on_another_gpu_is_scaled_by_the_data_sheets_with
     assert (workload.compute_time, workload.compute_width) == (0.25, None)
 
 
+@pytest.mark.parametrize("asked", ["fp32", "fp16"])
+def test_a_precision_that_is_asked_for_is_that_of_the_scenario(folder, asked):
+    """The model comes in bf16."""
+    write(
+        "--mesh", "fsdp", "--precision", asked, model="llama3-8b", gpu="h100", method="dense", framework="pytorch-fsdp"
+    )
+    assert load("mine.yaml").workload.precision.gradients == asked
+
+
 def test_a_network_is_a_name_a_rate_or_several_nics(folder):
     for text, rate, latency, nics, transport in (
         ("1 Gbit/s", 1448 / 1538 * 125e6, 50e-6, 1, "tcp"),

@@ -56,5 +56,13 @@ def test_a_sharded_model_is_offered_on_all_gpus_and_in_every_node_and_formats_be
         assert bool(between) == (several is not None) and any(between) == bool(several)
 
 
+@pytest.mark.parametrize("arithmetic", ["bf16", "fp8"])
+def test_gathers_in_fp8_are_those_of_layers_that_multiply_in_fp8(arithmetic):
+    """`enable_fsdp_float8_all_gather` of torchao belongs to Float8Linear, which an A100 has not at all."""
+    spec = load("hsdp_llama3", ("scheduler=fsdp", f"workload.arithmetic={arithmetic}", "sparsifier=dense"))
+    offered = {each.gather_wire for each in wires_of(spec.scheduler, spec)}
+    assert offered == {None, "int8"} | ({"fp8"} if arithmetic == "fp8" else set())
+
+
 def test_a_size_that_is_a_whole_number_of_mebibytes_is_one():
     assert [show_size(each) for each in (2.0**20, 1.5 * 2**20, 1e6)] == ["1 MiB", "1.573 MB", "1 MB"]
