@@ -167,7 +167,10 @@ def test_progress_on_a_real_terminal_and_a_real_ctrl_c():
     screen, terminal = pty.openpty()
     command = [sys.executable, "-m", "simulator", "validate", str(ROOT / "scenarios" / "validation")]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "TERM": "xterm", "COLUMNS": "100"}
+    # What a shell without job control starts in the background ignores SIGINT, and so would what is started from here.
+    inherited = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=terminal, text=True, env=environment, cwd=ROOT)
+    signal.signal(signal.SIGINT, inherited)
     os.close(terminal)
     shown, began = "", time.monotonic()
     while not re.search(r"\b([2-9]\d|\d{3})/", shown) and time.monotonic() - began < 120:
