@@ -112,14 +112,14 @@ def _below(name: str, key: str) -> str:
 
 
 def schema_of(kind: type[Answer]) -> dict[str, Any]:
-    """The JSON Schema of an answer; `unit` stands beside each type. msgspec 0.22 keeps the indents of docstrings."""
+    """The JSON Schema of an answer; `unit` stands beside each type."""
     from inspect import cleandoc
 
     from msgspec.json import schema
 
     made = schema(kind)
     for item in made["$defs"].values():
-        if "description" in item:
+        if "description" in item:  # msgspec keeps the indents of docstrings before 0.23
             item["description"] = cleandoc(item["description"])
     return made
 

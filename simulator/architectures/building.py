@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from pydantic import Field
-
-from simulator.component import Component, Spec, expected
+from simulator.architectures.adapters import Lora, trained_alone
+from simulator.component import Component, expected
 from simulator.models.exchange import Rows
 from simulator.models.operators import (
     ARITHMETIC_BYTES,
@@ -30,55 +28,6 @@ MOST = 10**6
 """Most of anything that is counted in a description, such as hidden units."""
 MOST_LAYERS = 1000
 """Most blocks of a model: tensors stay below `simulator.models.limits.MAX_LAYERS`."""
-_QUERY_VALUE = ("q_proj", "v_proj", "query", "value", "c_attn")
-_ATTENTION = ("attn.", "ttention.")
-
-
-class Lora(Spec):
-    """Low-rank adapters of linear layers, whose weights are not trained: y = W x + (alpha / r) B A x (Hu et al. 2021,
-    2106.09685), without dropout, in the format of the model.
-
-    - `rank`: columns r between A and B.
-    - `targets`: the linear layers of blocks that have one: `query_value` (the default of PEFT; of GPT-2 with the keys,
-      which are in one layer with them), `attention` or `linear`, all of them.
-    """
-
-    rank: int = Field(default=8, ge=1, le=10_000)
-    targets: Literal["query_value", "attention", "linear"] = "query_value"
-
-    def adapts(self, name: str) -> bool:
-        """Whether a linear layer of a block has an adapter."""
-        if self.targets == "query_value":
-            return name.endswith(_QUERY_VALUE)
-        return self.targets == "linear" or any(part in name for part in _ATTENTION)
-
-
-def trained_alone(tensors: Sequence[DescribedTensor]) -> list[DescribedTensor]:
-    """The tensors that are trained, with the operators of all: those of a frozen one run behind those of the trained
-    one before it, and on the way back before its gradient is ready. What stands before the first trained one needs no
-    gradients, so that its weights are needed once: they count to the last tensor, as what is outside of the blocks
-    does where a model is sharded (the root module of PyTorch's FSDP).
-
-    Raises an expected-error where none is trained.
-    """
-    first = next((place for place, tensor in enumerate(tensors) if tensor.trained), None)
-    if first is None:
-        raise expected("a model with linear layers that have adapters", "none")
-    made = [tensors[first]]
-    for before in reversed(tensors[:first]):
-        made[0].forward[:0] = before.forward
-        made[0].kept += before.kept
-    for tensor in tensors[first + 1 :]:
-        if tensor.trained:
-            made.append(tensor)
-            continue
-        made[-1].forward += tensor.forward
-        made[-1].backward[:0] = tensor.backward
-        made[-1].kept, made[-1].frozen = made[-1].kept + tensor.kept, made[-1].frozen + tensor.numel
-    made[-1].frozen += sum(before.numel for before in tensors[:first])
-    return made
-
-
 FP32 = 4
 FP8 = 1
 INDEX = 8

@@ -309,28 +309,31 @@ def all_to_all(nbytes: Floats, layout: Layout) -> list[Round]:
     """Every worker sends a payload (b,) to every other: first in its node, then to those of the next one, and so on.
 
     In a round all send to the node that is as far away, each to the GPU that is as far from its own place, as NCCL
-    orders point-to-point calls (src/enqueue.cc): no message within a node waits behind one between nodes.
+    orders point-to-point calls (`p2pSchedule`, src/init.cc): no message within a node waits behind one between nodes.
     """
     refuse_messages(layout.workers * (layout.workers - 1))
-    workers, g = np.arange(layout.workers), layout.gpus_per_node
-    turns = ((node * g, place) for node in range(layout.workers // g) for place in range(g))
-    return [
-        send(workers, (workers - workers % g + far) % layout.workers + (workers + turn) % g, nbytes[:, None])
-        for far, turn in turns
-        if far or turn
-    ]
+    return _send_on(nbytes, layout, range(layout.nodes), range(layout.gpus_per_node))
 
 
 def all_to_all_in_nodes(nbytes: Floats, layout: Layout) -> list[Round]:
     """Every worker sends a payload (b,) to every other one of its node, in rotations."""
-    workers, g = np.arange(layout.workers), layout.gpus_per_node
-    return [send(workers, workers - workers % g + (workers + t) % g, nbytes[:, None]) for t in range(1, g)]
+    return _send_on(nbytes, layout, range(1), range(layout.gpus_per_node))
 
 
 def all_to_all_between_nodes(nbytes: Floats, layout: Layout) -> list[Round]:
     """Every worker sends a payload (b,) to those of its rank on all other nodes, in rotations."""
+    return _send_on(nbytes, layout, range(layout.nodes), range(1))
+
+
+def _send_on(nbytes: Floats, layout: Layout, nodes: range, places: range) -> list[Round]:
+    """A round for every so many nodes and places on that a worker sends to, all but to itself."""
     workers, p, g = np.arange(layout.workers), layout.workers, layout.gpus_per_node
-    return [send(workers, (workers + t) % p, nbytes[:, None]) for t in range(g, p, g)]
+    return [
+        send(workers, (workers - workers % g + node * g) % p + (workers + place) % g, nbytes[:, None])
+        for node in nodes
+        for place in places
+        if node or place
+    ]
 
 
 def binomial_reduce(nbytes: Floats, layout: Layout) -> list[Round]:

@@ -21,6 +21,7 @@ from simulator.prediction.memory_parts import (
     PART_LABELS,
     MemoryPart,
     activation_part,
+    cast_parts,
     exact,
     method_parts,
     model_parts,
@@ -89,7 +90,7 @@ def payload_bytes(step: Communication, workers: int) -> float:
 
 
 def sharded_parts(plan: Plan) -> Iterator[MemoryPart]:
-    """Whole parameters that are there at a time, and whole gradients."""
+    """Whole parameters that are there at a time, and whole gradients; none of a model that no GPUs share."""
     scheduler, sharding = plan.setup.scheduler, plan.setup.sharding
     if not isinstance(scheduler, Sharded) or sharding is None or sharding.size == 1:
         return
@@ -154,11 +155,8 @@ def _memory_of(scenario: Scenario, plan: Plan) -> MemoryUse:
     inner, scheduler = plan.of_step, plan.setup.scheduler
     workload, method, workers = inner.setup.workload, scenario.sparsifier, plan.wiring.layout.workers
     buckets = [bucket.pieces for bucket in plan.work.buckets]
-    made = [activation_part(workload), FRAMEWORK]
-    if inner.setup.sharding is not None:
-        made += sharded_parts(inner)
-    sharded = inner.setup.sharding is not None and inner.setup.sharding.size > 1
-    made += [*model_parts(workload, sharded=sharded), *update_parts(workload)]
+    made = [activation_part(workload), FRAMEWORK, *model_parts(workload), *update_parts(workload)]
+    made += [*sharded_parts(inner)] or cast_parts(workload)
     if inner is not plan:
         made += buffer_parts(workload, Dense(), inner)
         workload = plan.setup.workload

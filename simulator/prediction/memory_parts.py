@@ -62,16 +62,13 @@ def exact(name: str, nbytes: float, how: str) -> MemoryPart:
     return MemoryPart(name, nbytes, nbytes, nbytes, how)
 
 
-def model_parts(workload: Workload, *, sharded: bool = False) -> Iterator[MemoryPart]:
-    """Parameters, gradients and what the optimiser keeps of them; what is gathered of `sharded` ones is cast."""
+def model_parts(workload: Workload) -> Iterator[MemoryPart]:
+    """Parameters, gradients and what the optimiser keeps of them."""
     precision, numel = workload.precision, workload.numel
     width, made = precision.gradient_bytes, precision.gradients
     frozen, how = workload.not_trained, f"{width} B ({made}) for each of {numel:,} parameters"
     how += f", and {show_memory(frozen)} that are not trained" if frozen else ""
     yield exact("parameters", width * numel + frozen, how)
-    if precision.gradients == "fp32" and workload.measured_precision != "fp32" and not sharded:
-        how = "2 B per parameter: torch.autocast keeps the weights that it has cast until the backward pass has ended"
-        yield MemoryPart("cast_weights", 2.0 * numel, 0.0, 2.0 * numel, how)
     if precision.has_master_weights:
         yield exact("master_weights", FP32_BYTES * numel, "4 B per parameter, which the optimiser works on")
     yield _states(workload)
@@ -79,6 +76,13 @@ def model_parts(workload: Workload, *, sharded: bool = False) -> Iterator[Memory
         averaged = STATE_BYTES * workload.optimiser.average.numel
         yield exact("running_average", averaged, "4 B for each averaged element")
     yield exact("gradients", width * numel, f"{width} B ({made}) per parameter")
+
+
+def cast_parts(workload: Workload) -> Iterator[MemoryPart]:
+    """What automatic mixed precision keeps of weights that every GPU has whole; of others what is gathered is cast."""
+    if workload.precision.gradients == "fp32" and workload.measured_precision != "fp32":
+        how = "2 B per parameter: torch.autocast keeps the weights that it has cast until the backward pass has ended"
+        yield MemoryPart("cast_weights", 2.0 * workload.numel, 0.0, 2.0 * workload.numel, how)
 
 
 def state_bytes(workload: Workload, optimiser: Optimiser) -> float:

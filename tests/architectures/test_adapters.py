@@ -152,6 +152,9 @@ def test_layers_may_say_what_is_gathered_with_them_and_not_trained():
     assert made.traffic.sent_per_worker == pytest.approx(15 / 16 * (2 * (2 * 4 - 1) * 400 + 4 * 4 * 100))
     parameters = next(part.nbytes for part in made.memory.details if part.name == "parameters")
     assert parameters == 4 * 4 * 7 + 2 * 1200 / 16  # what is trained in fp32, a part of 100 has 7 elements
+    kept = predicted({"kind": "zero", "stage": 2}, workload={"layers": layers}).result
+    parameters = next(part.nbytes for part in kept.memory.details if part.name == "parameters")
+    assert parameters == 4 * 4 * 7 + 2 * 1200  # whole on every GPU, in bf16 as before
     with pytest.raises(InputError, match="`frozen` elements for the layers"):
         predicted({"kind": "fsdp"}, workload={"frozen_bytes": 1e9})
 

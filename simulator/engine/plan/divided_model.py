@@ -255,7 +255,7 @@ def _refuse_unfit(setup: Setup, parallelism: Parallelism) -> None:
         _refuse_unfit_experts(setup, parallelism.expert, parallelism.tensor, alike)
 
 
-def _refuse_unfit_experts(setup: Setup, size: int, inner: int, copies: int) -> None:
+def _refuse_unfit_experts(setup: Setup, size: int, tensor: int, copies: int) -> None:
     scheduler, each = setup.scheduler, setup.gpus_per_node
     if not isinstance(scheduler, Sharded):
         hint = "take `megatron`, `zero` or `fsdp`, which reduce experts over fewer GPUs than all else"
@@ -267,8 +267,8 @@ def _refuse_unfit_experts(setup: Setup, size: int, inner: int, copies: int) -> N
     if shared % size or copies % size:
         hint = "experts are divided among GPUs that share one model, or all copies of it"
         raise expected(f"an `expert` that divides {shared} GPUs", str(size), hint)
-    if each % (inner * size) and (inner * size) % each:
-        raise expected(f"an expert axis that fits nodes of {each} GPUs", f"{size} groups of {inner}")
+    if each % (tensor * size) and (tensor * size) % each:
+        raise expected(f"an expert axis that fits nodes of {each} GPUs", f"{size} groups of {tensor}")
 
 
 def price_divided(

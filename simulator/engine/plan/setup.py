@@ -48,28 +48,28 @@ class Sharding(Record):
     """What the GPUs of a group share: `size` of them, on their `network`.
 
     `numels`: elements of every whole tensor. `computed`: bytes of an element as it is gathered and computed with, and
-    as the backward pass leaves its gradient; `reduced`: in reductions. `copies`: what is copied around both.
+    as the backward pass leaves its gradient; `reduced`: in reductions. `frozen`: what is gathered with every tensor
+    and not trained, as so many of its elements. `copies`: what is copied around both.
     `gather_wire`, `reduce_wire`: formats of what travels, where it is rounded for that. `experts`: what is different of
-    those, where an axis of their own divides them. `sums_whole`: reductions are all-reduces. `frozen`: what is
-    gathered with every tensor and not trained, as so many of its elements; none where nothing is.
+    those, where an axis of their own divides them. `sums_whole`: reductions are all-reduces.
     """
 
     size: int
     numels: tuple[int, ...]
     computed: int
     reduced: int
+    frozen: tuple[float, ...]
     copies: Copies
     network: NetworkSetup
     gather_wire: WireFormat | None = None
     reduce_wire: ReduceWire | None = None
     experts: ExpertShards | None = None
     sums_whole: bool = False
-    frozen: tuple[float, ...] = ()
 
     @property
     def gathered(self) -> tuple[float, ...]:
         """Elements that are gathered with every tensor, its own among them."""
-        return tuple(map(add, self.numels, self.frozen)) if self.frozen else self.numels
+        return tuple(map(add, self.numels, self.frozen))
 
     @property
     def sizes(self) -> tuple[int, ...]:

@@ -50,25 +50,26 @@ def _share_states(setup: Setup) -> Setup:
     arriving = precision.model_copy(update={"gradients": precision.sent_as, "travels": None})
     inside = min(size, setup.gpus_per_node)
     group = replace(setup, nodes=size // inside, gpus_per_node=inside)
-    frozen = () if scheduler.in_place else _gathered_frozen(workload, precision)
+    frozen = (0.0,) * len(workload.layers) if scheduler.in_place else _gathered_frozen(workload, precision)
     sharding = Sharding(
         size,
         tuple(layer.numel for layer in workload.layers),
         precision.gradient_bytes,
         precision.value_bytes,
+        frozen,
         scheduler.copies,
         networks_of([group])[0],
         scheduler.gather_wire,
         scheduler.reduce_wire,
         _shard_experts(setup, size),
         scheduler.sums_whole,
-        frozen,
     )
     replicas = setup.workers // size
     peers = setup.gpus_per_node // inside
     part = _part_of(workload, sharding.sizes, arriving)
-    if frozen:
-        part = part.model_copy(update={"frozen_bytes": workload.not_trained / size})
+    if workload.not_trained:  # in its own format, not in that of what arrives
+        held = workload.not_trained / (1 if scheduler.in_place else size)
+        part = part.model_copy(update={"frozen_bytes": held})
     return replace(
         setup,
         workload=part,
@@ -82,17 +83,15 @@ def _share_states(setup: Setup) -> Setup:
 
 
 def _gathered_frozen(workload: Workload, precision: Precision) -> tuple[float, ...]:
-    """What is gathered with each tensor and not trained, as so many elements of the others; none where all are trained.
+    """What is gathered with each tensor and not trained, as so many elements of the others.
 
     Raises an expected-error where it is not known which they are.
     """
-    if not workload.not_trained:
-        return ()
     counts = [layer.frozen for layer in workload.layers]
-    if not any(counts):
+    if workload.not_trained and not any(counts):
         what = "`frozen` elements for the layers, which a schedule that shards parameters gathers with them"
         raise expected(what, "`frozen_bytes` alone", "`bucketed`, zero1 and zero2 keep them whole on every GPU")
-    each = workload.not_trained / sum(counts) / precision.gradient_bytes
+    each = workload.not_trained / max(sum(counts), 1) / precision.gradient_bytes
     return tuple(each * count for count in counts)
 
 

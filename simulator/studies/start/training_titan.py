@@ -52,7 +52,7 @@ def _of_torchtitan(stated: Stated) -> None:
     total = total if total is not None and total > 0 else None
     stated.write_batch(micro, None if total else passes, total, copies, f"{_T}local_batch_size")
     to = "scheduler.inside." if _write_fault_tolerance(stated) else "scheduler."
-    _write_data_parallel(stated, shard * context, stages, to)  # dp_shard x cp share a model
+    _write_data_parallel(stated, shard * context, stages, to)
 
 
 def _write_data_parallel(stated: Stated, shard: int, stages: int, to: str) -> None:
@@ -77,7 +77,8 @@ def _write_data_parallel(stated: Stated, shard: int, stages: int, to: str) -> No
     if local:
         return
     stated.write(f"{to}kind", "fsdp", f"{_P}data_parallel_shard_degree")
-    stated.write(f"{to}shard", shard if shard > 0 else None, f"{_P}data_parallel_shard_degree")
+    why = f"{_P}data_parallel_shard_degree x context_parallel_degree"
+    stated.write(f"{to}shard", shard if shard > 0 else None, why)
     policies = {"default": "forward" if stages > 1 else "none", "always": "none", "never": "forward"}
     stated.write(f"{to}keep", stated.word(f"{_P}fsdp_reshard_after_forward", "default", policies))
     for key in [each for each in stated.keys if converted and each.endswith("enable_fsdp_float8_all_gather")]:
@@ -209,7 +210,8 @@ def _of_maxtext(stated: Stated) -> None:
         shard = copies // slices * across
     shard *= context  # weights are sharded by this axis, too (logical_axis_rules of `embed`)
     stated.write("scheduler.kind", "bucketed" if shard == 1 else "fsdp", "ici_fsdp_parallelism")
-    stated.write("scheduler.shard", shard if shard > 1 else None, "ici_fsdp_parallelism x dcn_fsdp_parallelism")
+    why = "ici_fsdp_parallelism x dcn_fsdp_parallelism x the context axis"
+    stated.write("scheduler.shard", shard if shard > 1 else None, why)
     stated.notes.append("XLA orders the collectives of MaxText; the loops of PyTorch stand for it.")
 
 

@@ -66,9 +66,8 @@ def wires_of(scheduler: Sharded, scenario: Scenario) -> Iterator[Sharded]:
     for fields in scheduler.wires:
         made = type(scheduler).model_validate({**scheduler.model_dump(), **fields})
         wire = made.reduce_wire
-        if made.gather_wire == "fp8" and not in_fp8:
-            continue
-        if mesh.size > 1 and (mesh.size > mesh.each or wire is None or wire.between is None):
+        gathers = in_fp8 or made.gather_wire != "fp8"
+        if gathers and mesh.size > 1 and (mesh.size > mesh.each or wire is None or wire.between is None):
             yield made
 
 

@@ -84,7 +84,7 @@ def shared_work(
         dense = sizes.copy()
         dense[of_experts.tensors] = 0
     shared = sum_by_bucket(dense, buckets)
-    frozen = sum_by_bucket(np.array(sharding.gathered, dtype=float) - sizes, buckets)
+    frozen = sum_by_bucket(np.array(sharding.frozen), buckets)
     copies, computed, reduced = sharding.copies, sharding.computed, sharding.reduced
     moved = KERNEL_TRAFFIC["elementwise"] / FP32_BYTES * pricing.widths.accumulated
 
