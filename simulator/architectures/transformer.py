@@ -6,8 +6,8 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from simulator.architectures.blocks import Attention, AttentionKernel, BlockNames, Latent, Recompute, TransformerBlock
 from simulator.architectures.adapters import Lora
+from simulator.architectures.blocks import Attention, AttentionKernel, BlockNames, Latent, Recompute, TransformerBlock
 from simulator.architectures.building import MOST, MOST_LAYERS, Architecture, Builder, Norm
 from simulator.architectures.experts import Experts
 from simulator.component import expected
