@@ -247,6 +247,15 @@ def show_bandwidth(bytes_per_s: float, digits: int = 4) -> str:
     return _in_steps(8 * bytes_per_s, "bit/s", digits, _DECIMAL)
 
 
+def print_alike(first: float, second: float) -> bool:
+    """Whether two values are one to who reads them: all of the above print four digits.
+
+    >>> print_alike(1.1743e9, 9.394e9 / 8), print_alike(1.1743e9, 1.1773e9)
+    (True, False)
+    """
+    return math.isclose(first, second, rel_tol=1e-3)
+
+
 def _in_steps(value: float, unit: str, digits: int, prefixes: dict[str, float]) -> str:
     prefix = next((name for name, factor in reversed(prefixes.items()) if abs(value) >= factor), "")
     return f"{value / prefixes.get(prefix, 1.0):.{digits}g} {prefix}{unit}"

@@ -19,7 +19,7 @@ from simulator.models.curves import Floats
 from simulator.models.exchange import Layout, Placement
 from simulator.models.small_cache import cache_small_results
 from simulator.models.wiring import Links, Rings, Wiring
-from simulator.units import BytesPerSecond, Density, Fraction, Seconds
+from simulator.units import BytesPerSecond, Density, Fraction, Seconds, print_alike
 
 _MOST_GPUS = 8
 """GPUs of a node with more NICs than that, where nothing else is stated: those of HGX and OAM boards."""
@@ -227,7 +227,7 @@ class Fabric(Component, family="fabric"):
 
     def applies(self, item: MeasuredCollective) -> bool:
         """Whether a collective was measured at the bandwidth and latency that the fabric has."""
-        return (item.bandwidth, item.latency) == (self.bandwidth, self.latency)
+        return print_alike(item.bandwidth, self.bandwidth) and print_alike(item.latency, self.latency)
 
 
 @cache_small_results  # a sweep asks for the same cluster again and again

@@ -17,6 +17,7 @@ from simulator.loading.documents import read_document
 from simulator.loading.finding import find_shipped
 from simulator.models.widths import DEVIATION, NORMAL_95
 from simulator.records import Record
+from simulator.units import print_alike
 
 WIDTHS = "configs/network_widths.yaml"
 FAST_TCP = "tcp, NIC faster than a stream"
@@ -114,10 +115,10 @@ class _Law(Record):
 
     def is_fitted(self, part: Part) -> bool:
         """Whether this part of the law is the one that was fitted."""
-        if self.fitted is None or self.fitted.bandwidth != self.bandwidth:
+        if self.fitted is None or not print_alike(self.fitted.bandwidth, self.bandwidth):
             return False
         small = (self.fitted.smallest or 0.0) < _LARGE
-        return part == "rate" or (small and self.fitted.latency == self.latency)
+        return part == "rate" or (small and print_alike(self.fitted.latency, self.latency))
 
     def error(self, part: Part) -> float | None:
         """Standard deviation of the logarithm on what was left out of the fit, if it is stated."""

@@ -7,6 +7,7 @@ from copy import copy
 from pathlib import Path
 from typing import Any
 
+from simulator.aliases import file_of
 from simulator.errors import InputError, Problem, format_value
 from simulator.loading.documents import MAX_DEPTH, parse_document, read_document
 from simulator.loading.finding import CONFIG_FILE, find_file
@@ -28,9 +29,11 @@ def plain_value_at(data: Any, key: str, near: Path | None = None) -> Any:
 
     With `near`, also inside of files that are named, which are looked up there first.
     """
+    above = ""
     for part in filter(None, key.split(".")):
         if near is not None and isinstance(data, str):
-            data = _read_named(data, near)
+            data = _read_named(data, above, near)
+        above = part
         if isinstance(data, list):
             data = data[int(part)] if part.isdecimal() and int(part) < len(data) else None
         else:
@@ -50,7 +53,7 @@ def replace_key(data: Any, key: str, value: Any, near: Path | None, where: str =
     for depth, part in enumerate(parts[:-1]):
         child = _child(place, part, where)
         if isinstance(child, str):
-            child = _read_named(child, near)
+            child = _read_named(child, part, near)
         if child is None:
             child = {}
         if not isinstance(child, dict | list):
@@ -72,9 +75,10 @@ def _child(place: Any, part: str, where: str) -> Any:
     return place[int(part)]
 
 
-def _read_named(name: str, near: Path | None) -> Any:
-    """The mapping in the config with a name, or `{kind: name}` where there is no such config."""
-    path = find_file(name, near)
+def _read_named(name: str, key: str, near: Path | None) -> Any:
+    """The mapping in the config with a name, also a short one of what the key stands for, or `{kind: name}` where there
+    is no such config."""
+    path = find_file(name, near) or find_file(file_of(f"{key}s", name), near)
     if path is None:
         return {"kind": name}
     data = wrap_config(read_document(path).data, name, path)

@@ -25,6 +25,10 @@ def test_a_key_is_replaced_in_a_copy_and_inside_the_file_that_is_named(tmp_path)
     assert replace_key(data, "w.sizes.1.b", 3, tmp_path)["w"] == {"layers": layers, "sizes": [1, {"b": 3}]}
     assert replace_key(data, "l.1", 7, None)["l"] == [5, 7] and replace_key(data, "x.y", 1, None)["x"] == {"y": 1}
     assert replace_key(data, "w.c", 1, None)["w"] == {"kind": "mine", "c": 1}  # no file of that name
+    assert replace_key({"gpu": "A100"}, "gpu.kind", 1, None)["gpu"].keys() > {
+        "memory_bandwidth",
+        "kind",
+    }  # a short name
     assert replace_key(data, DEEP, 1, None) and data == {"a": {"b": 1}, "w": "mine", "l": [5, 6]}
     for key, words in {
         f"{DEEP}.a": "a dotted key of at most 40 parts, got 41", "a.b.c": "a mapping at a.b, got 1",
