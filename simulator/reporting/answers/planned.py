@@ -36,7 +36,7 @@ class UnknownNeeded(Answer, kw_only=True):
     now_shown: Annotated[str, says("that with its unit")]
     tried: Annotated[tuple[float, float], says("smallest and largest value that was tried")]
     status: Annotated[str, says("`found`, `always` (all values meet the target), `never` or `refused`")]
-    reason: Annotated[str | None, says("why no value could be run")] = None
+    reason: Annotated[str | None, says("why no value could be run, or what limits the best")] = None
     upwards: Annotated[bool | None, says("whether more of it meets the target")] = None
     again: Annotated[bool | None, says("whether the target is met and missed in turn elsewhere")] = None
     best: Annotated[float | None, says("the value that comes closest")] = None

@@ -43,7 +43,8 @@ def _describe_answer(answer: UnknownNeeded) -> str:
     if answer.status == "always":
         return f"any value that was tried meets it {now}"
     if answer.status == "never":
-        return f"no value tried meets it: at best {answer.best_reached_shown}, with {answer.best_shown} {now}"
+        why = f"; {answer.reason}" if answer.reason else ""
+        return f"no value tried meets it: at best {answer.best_reached_shown}, with {answer.best_shown} {now}{why}"
     low, high = answer.interval_shown or (None, None)
     ends = f"{low or 'below what was tried'} to {high or 'above what was tried'}"
     text = f"at {'least' if answer.upwards else 'most'} {answer.needed_shown} {now}; 90 % interval {ends}"

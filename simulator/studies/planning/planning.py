@@ -29,6 +29,7 @@ from simulator.scenario.scenario import Scenario
 from simulator.sparsifiers.dense import Dense
 from simulator.studies.compare.opponent import Opponent, best_dense
 from simulator.studies.planning.targets import (
+    BANDWIDTH,
     FASTER,
     NODE,
     PlanTarget,
@@ -48,7 +49,7 @@ from simulator.studies.variants.crossing import (
     search_together,
     without_replay,
 )
-from simulator.units import join_words
+from simulator.units import join_words, show_bandwidth
 
 
 def plan_backwards(
@@ -219,6 +220,8 @@ def _answer(
         ]
         return replace(made, reason=str(refusals[-1]))
     made = replace(made, status=found.status, upwards=found.upwards, again=found.again)
+    if found.status == "never":
+        made = replace(made, reason=_limit_of_transport(scenario, unknown))
     if found.value is None:
         return replace(made, **shown("best", found.best, "best_reached"))
     # The answers if everything takes as long as at the ends of the interval at the answer; None: beyond the range.
@@ -237,6 +240,17 @@ def _answer(
     low, high = ends if found.upwards else ends[::-1]
     interval_shown = [None if end is None else unknown.show(end) for end in (low, high)]
     return replace(made, **shown("needed", found.value, "reached"), interval=(low, high), interval_shown=interval_shown)
+
+
+def _limit_of_transport(scenario: Scenario, unknown: Unknown) -> str | None:
+    """What software carries of a NIC, where that is less than the rates that were tried."""
+    network = scenario.cluster.network
+    if unknown.key != BANDWIDTH or network.transport is None:
+        return None
+    most = network.transport.rate(unknown.tried[-1], scenario.cluster.nodes)
+    if most >= unknown.tried[-1]:
+        return None
+    return f"{network.transport.kind} carries at most {show_bandwidth(most)} over a NIC, however fast it is"
 
 
 class Solution(NamedTuple):

@@ -177,7 +177,8 @@ def _value(text: str, dimension: str, name: str) -> float:
 
 
 _MOST_GPUS = 1024
-_RATES = ("cluster.network.between.rate", "cluster.network.bandwidth")
+BANDWIDTH = "cluster.network.bandwidth"
+_RATES = ("cluster.network.between.rate", BANDWIDTH)
 """Where the bandwidth stands that limits exchanges: of the lines between sites, where there are any, or of the NICs."""
 NAMES = ("bandwidth", "inner_steps", "density", "nodes")
 

@@ -13,6 +13,7 @@ from long_examples import few_first
 from places import ROOT
 
 from simulator.errors import InputError
+from simulator.fabrics.transport import PRIORS
 from simulator.prediction.doubts.doubt import Doubt, Measurement
 from simulator.prediction.doubts.spread import Response, Spread
 from simulator.prediction.run import run
@@ -108,6 +109,16 @@ def test_no_line_makes_an_iteration_shorter_than_it_computes_or_longer_than_the_
     found = answer["status"], answer["best"], answer["best_reached_shown"]
     assert found == ("always" if met else "never", 1e14, "3 s")
     assert "needed" not in {key for key in answer if answer[key] is not None} and made["now"]["met"] == met
+
+
+@pytest.mark.parametrize(("transport", "reason"), [
+    ("tcp", "tcp carries at most 25.44 Gbit/s over a NIC, however fast it is"), ("rdma", None),
+])  # fmt: skip
+def test_where_software_stands_in_the_way_of_a_faster_line_the_plan_says_so(transport, reason):
+    """`PRIORS`: 3.18 GB/s of a TCP stream."""
+    scenario = with_value(diloco(), "cluster.network.transport", PRIORS[transport])
+    made = plan_backwards(scenario, "iteration time 2.9 s", ["bandwidth"])
+    assert (made["answers"][0]["status"], made["answers"][0].get("reason")) == ("never", reason)
 
 
 def test_the_steps_that_are_needed_are_a_whole_number():
