@@ -179,8 +179,9 @@ NOT_MODELLED = (
         ),
     ),
     NotModelled(
-        "activations that are computed again in the backward pass",
-        "`activation_bytes` of what is kept, and times of layers with a forward pass more: about a third more compute "
+        "activations that are computed again in the backward pass, of layers that are stated",
+        "`recompute: full` of a described transformer as the workload; else `activation_bytes` of what is kept, and "
+        "times of layers with a forward pass more: about a third more compute "
         "(Chen et al. 2016)",
         (
             "activation_checkpointing",
@@ -210,6 +211,15 @@ OTHER_WORDS = {
     "lora": r"lora_(rank|r|alpha|target_modules)|peft(_config)?|adapters",
     "micro_batches": r"gradient_accumulation(_steps)?|accumulation_steps|accumulate_grad_batches"
     r"|backward_passes_per_step|num_microbatches|micro_batch|microbatches",
+    "recompute": r"(activation|gradient)_checkpointing|ac_mode|checkpoint_activations|recompute_activations"
+    r"|remat(_policy)?",
+    "sequence": r"(max_)?seq(uence)?(_?len(gth)?)?|length|context(_length)?|n_ctx|block_size|max_position_embeddings",
+    "hidden": r"hidden_(size|dim)|n_embd|d_model|dim|embed_dim",
+    "layers": r"(num_|n_)(hidden_)?layers?|depth|blocks",
+    "heads": r"(num_|n_)(attention_)?heads?|attention_heads",
+    "kv_heads": r"(num_|n_)(key_value|kv)_heads?|num_query_groups",
+    "mlp": r"feed_?forward(_size)?|intermediate_(size|dim)|ffn(_hidden_size|_dim)?|mlp_(dim|size)|d_ff|n_inner",
+    "vocabulary": r"(padded_)?vocab(_size)?",
 }
 """Keys of this program by the words that other programs have for them."""
 

@@ -211,12 +211,11 @@ def expected(what: str, got: Any, hint: str = "") -> PydanticCustomError:
 
 def unknown_key_error(key: str, known: Collection[str]) -> PydanticCustomError:
     """The error for a key that is not `known`: the nearest one, or what comes closest to what it asks for."""
-    refused = describe_not_modelled(key)
-    if refused is not None:
+    if (other := own_word(key)) in known:
+        return expected("a known key", f"'{key}'", f"the key is `{other}`")
+    if refused := describe_not_modelled(key):
         return expected("", *refused)
-    other = own_word(key)
-    hint = f"the key is `{other}`" if other in known else explain(key) or suggest_nearest(key, known)
-    return expected("a known key", f"'{key}'", hint)
+    return expected("a known key", f"'{key}'", explain(key) or suggest_nearest(key, known))
 
 
 class MemberOf:

@@ -80,6 +80,11 @@ def test_words_of_other_programs_lead_to_the_key():
         load("quickstart", ("workload.gradient_accumulation_steps=4",))
     with pytest.raises(InputError, match=r"cluster\.gradient_accumulation_steps: expected a known key"):
         load("quickstart", ("cluster.gradient_accumulation_steps=4",))
+    with pytest.raises(InputError) as caught:
+        load("hsdp_llama3", tuple(f"workload.{key}=4" for key in ("n_layers", "d_model", "seq_len", "remat")))
+    assert [
+        str(caught.value).count(f"the key is `{key}`") for key in ("layers", "hidden", "sequence", "recompute")
+    ] == [1] * 4
     assert own_word("batch") == ""
     assert set(OTHER_WORDS) <= {*Workload.model_fields, *Transformer.model_fields}
 

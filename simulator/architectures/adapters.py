@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from simulator.component import Spec, expected
+from simulator.models.layers import block_of
 from simulator.models.operators import DescribedTensor
 
 _QUERY_VALUE = ("q_proj", "v_proj", "query", "value", "c_attn")
@@ -33,28 +34,39 @@ class Lora(Spec):
         return self.targets == "linear" or any(part in name for part in _ATTENTION)
 
 
-def trained_alone(tensors: Sequence[DescribedTensor]) -> list[DescribedTensor]:
-    """The tensors that are trained, with the operators of all: those of a frozen one run behind those of the trained
-    one before it, and on the way back before its gradient is ready. What stands before the first trained one needs no
-    gradients, so that its weights are needed once: they count to the last tensor, as what is outside of the blocks
-    does where a model is sharded (the root module of PyTorch's FSDP).
+def trained_alone(tensors: Sequence[DescribedTensor]) -> tuple[list[DescribedTensor], int]:
+    """The tensors that are trained, with the operators of all; and how many elements stand before their blocks.
+
+    What a frozen one does runs behind what the trained one before it does, and on the way back before its gradient is
+    ready; where its block has none before it, with the first one there. What stands before the first trained one needs
+    no gradients. Outside of the blocks, these weights are so needed once: they count to the last tensor, as what is
+    outside of the blocks does where a model is sharded (the root module of PyTorch's FSDP).
 
     Raises an expected-error where none is trained.
     """
-    first = next((place for place, tensor in enumerate(tensors) if tensor.trained), None)
-    if first is None:
-        raise expected("a model with linear layers that have adapters", "none")
-    made = [tensors[first]]
-    for before in reversed(tensors[:first]):
-        made[0].forward[:0] = before.forward
-        made[0].kept += before.kept
-    for tensor in tensors[first + 1 :]:
+    made, waiting, ahead = list[DescribedTensor](), list[DescribedTensor](), 0
+    blocks = {block_of(tensor.name) for tensor in tensors if tensor.trained} - {None}
+    begun = set[str | None]()
+    for tensor in tensors:
+        block = block_of(tensor.name)
         if tensor.trained:
             made.append(tensor)
-            continue
-        made[-1].forward += tensor.forward
-        made[-1].backward[:0] = tensor.backward
-        made[-1].kept += tensor.kept
-        made[-1].frozen += tensor.numel
-    made[-1].frozen += sum(before.numel for before in tensors[:first])
-    return made
+            begun.add(block)
+            for before in reversed(waiting):
+                tensor.forward[:0] = before.forward
+                tensor.backward += before.backward if len(made) > 1 else []
+                tensor.kept += before.kept
+                tensor.frozen += before.numel * (block_of(before.name) is not None)
+            waiting.clear()
+        elif not made or block in blocks - begun:
+            waiting.append(tensor)
+            ahead += tensor.numel * (block is None)
+        else:
+            made[-1].forward += tensor.forward
+            made[-1].backward[:0] = tensor.backward
+            made[-1].kept += tensor.kept
+            made[-1].frozen += tensor.numel
+    if not made:
+        raise expected("a model with linear layers that have adapters", "none")
+    made[-1].frozen += ahead
+    return made, ahead

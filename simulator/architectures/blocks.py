@@ -198,7 +198,7 @@ class TransformerBlock(Record):
             norm = part.norm if part is not None else names.norm2
             if self.before and norm and not (place and self.shared_norm):
                 builder.norm(prefix + norm, apart, self.hidden, self.norm)
-            builder.enter(tokens * self.hidden, in_block=True)
+            builder.enter(tokens * self.hidden, in_block=True, attention=part is not None)
             if part is not None:
                 self._attention(builder, prefix, tokens, part)
             else:

@@ -119,16 +119,17 @@ class Builder(Struct):
         """GPUs over which the tokens between divided layers are distributed."""
         return self.split.tensor if self.split.sequence else 1
 
-    def enter(self, elements: float, *, in_block: bool = False) -> None:
-        """Divided layers begin, whose input is gathered, and again for the gradients of the weights.
+    def enter(self, elements: float, *, in_block: bool = False, attention: bool = False) -> None:
+        """Divided layers begin, whose input is gathered, and again for the gradients of the weights, if they have any.
 
-        `in_block`: of a block, which gathers what its products multiply in fp8 after the cast (Transformer Engine;
-        Float8ColwiseParallel of torchao).
+        `attention`: of attention, which has adapters wherever there are some. `in_block`: of a block, which gathers
+        what its products multiply in fp8 after the cast (Transformer Engine; Float8ColwiseParallel of torchao).
         """
         if self.apart > 1:
             gather = self._gather(elements, in_block)
             self.add([gather], [self._joint("reduce_scatter", elements)])
-            self.add([], [gather])
+            if self.lora is None or attention or (in_block and self.lora.targets == "linear"):
+                self.add([], [gather])
         elif self.split.tensor > 1:
             self.add([], [self._joint("all_reduce", elements)])
 
@@ -314,8 +315,8 @@ class Builder(Struct):
 
     def describe(self) -> Description:
         """The description, with activations per sample."""
-        tensors = trained_alone(self.tensors) if self.lora is not None else self.tensors
-        return Description(tensors, self.samples, self.arithmetic, tuple(self.assumptions))
+        tensors, ahead = trained_alone(self.tensors) if self.lora is not None else (self.tensors, 0)
+        return Description(tensors, self.samples, self.arithmetic, tuple(self.assumptions), ahead)
 
 
 class Architecture(Component, family="model"):

@@ -223,6 +223,18 @@ class Workload(Spec):
         return float(self.precision.gradient_bytes * sum(layer.frozen for layer in self.layers))
 
     @cached_property
+    def bytes_of_frozen(self) -> float:
+        """Bytes of each of the `frozen` elements of layers, with which they are gathered or divided; 0 without any.
+
+        Raises an expected-error where it is not known to which layers they belong.
+        """
+        count = sum(layer.frozen for layer in self.layers)
+        if self.not_trained and not count:
+            what = "`frozen` elements for the layers, with which those that are not trained are gathered or divided"
+            raise expected(what, "`frozen_bytes` alone", "`bucketed`, zero1 and zero2 keep them whole on every GPU")
+        return self.not_trained / count if count else 0.0
+
+    @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of all fields; layers are not written as for people, which takes ten times as long."""
         return hashlib.sha256(self.model_dump_json(exclude={"layers"}).encode() + _encode(self.layers)).hexdigest()

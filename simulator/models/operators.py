@@ -143,12 +143,14 @@ class Description(Struct):
     - `samples`: of the batch.
     - `arithmetic`: the format of its products.
     - `assumptions`: what was assumed, in sentences.
+    - `ahead`: frozen elements that stand before the first tensor, and are counted to the last one.
     """
 
     tensors: list[DescribedTensor]
     samples: int
     arithmetic: Arithmetic
     assumptions: tuple[str, ...] = ()
+    ahead: int = 0
 
     @property
     def numel(self) -> int:

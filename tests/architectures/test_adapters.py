@@ -162,7 +162,6 @@ def test_layers_may_say_what_is_gathered_with_them_and_not_trained():
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        (("parallelism={tensor: 2}",), "all of whose weights are trained, for `parallelism`"),
         (
             ("workload.experts=8", "workload.lora={targets: linear}"),
             "`query_value` or `attention` as the targets of `lora`, where a model has experts, got linear",

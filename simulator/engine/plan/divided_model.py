@@ -49,7 +49,7 @@ def divide_model(setup: Setup, parallelism: Parallelism) -> Setup:
     part, described = _part_of(setup, parallelism)
     experts = np.array([tensor.active is not None for tensor in described.tensors])
     if parallelism.expert > 1 and not experts.any():
-        raise expected("a model with `experts`, for an `expert` axis", "one without them")
+        raise expected("a model with `experts` that are trained, for an `expert` axis", "one without them")
     batches = part.micro_batches
     tensor, each = parallelism.tensor, setup.gpus_per_node
     strides = {"tensor": 1, "context": tensor, "expert": tensor}
@@ -75,10 +75,12 @@ def divide_model(setup: Setup, parallelism: Parallelism) -> Setup:
     pipeline = parallelism.pipeline
     turns = order_stage(pipeline.schedule, 0, pipeline.stages, pipeline.chunks, batches)
     in_flight = count_in_flight(turns) / pipeline.chunks if pipeline.stages > 1 else 1
+    frozen = _frozen_of(described, parallelism)
     workload = part.model_copy(
         update={
-            "layers": tuple(part.layers[layer] for layer in mine),
+            "layers": tuple(replace(part.layers[layer], frozen=frozen[layer]) for layer in mine),
             "activation_bytes": part.activation_bytes and kept * in_flight * part.activation_bytes,
+            "frozen_bytes": setup.workload.bytes_of_frozen * sum(frozen[layer] for layer in mine) or None,
         }
     )
     return replace(
@@ -90,6 +92,15 @@ def divide_model(setup: Setup, parallelism: Parallelism) -> Setup:
         divided=model,
         groups=parallelism.parts,
     )
+
+
+def _frozen_of(described: Description, parallelism: Parallelism) -> list[int]:
+    """Elements that are not trained, with each tensor: what stands before the first one is in the first stage."""
+    made = [tensor.frozen for tensor in described.tensors]
+    if parallelism.pipeline.stages > 1:
+        made[0] += described.ahead
+        made[-1] -= described.ahead
+    return made
 
 
 _Joint = tuple[tuple[Communication, ...], Ints, Floats, Floats]
@@ -227,9 +238,6 @@ def _chunks_of(setup: Setup, parallelism: Parallelism) -> Ints:
 
 
 def _refuse_unfit(setup: Setup, parallelism: Parallelism) -> None:
-    if setup.workload.not_trained:
-        hint = "a GPU has whole layers under fsdp, zero1 to zero3 and `bucketed`, also `inside`"
-        raise expected("a workload all of whose weights are trained, for `parallelism`", "`lora` or `frozen`", hint)
     size, each, pipeline = parallelism.copy_size, setup.gpus_per_node, parallelism.pipeline
     inner, batches = parallelism.tensor * parallelism.context, setup.workload.micro_batches
     if setup.workers % size:

@@ -83,16 +83,9 @@ def _share_states(setup: Setup) -> Setup:
 
 
 def _gathered_frozen(workload: Workload, precision: Precision) -> tuple[float, ...]:
-    """What is gathered with each tensor and not trained, as so many elements of the others.
-
-    Raises an expected-error where it is not known which they are.
-    """
-    counts = [layer.frozen for layer in workload.layers]
-    if workload.not_trained and not any(counts):
-        what = "`frozen` elements for the layers, which a schedule that shards parameters gathers with them"
-        raise expected(what, "`frozen_bytes` alone", "`bucketed`, zero1 and zero2 keep them whole on every GPU")
-    each = workload.not_trained / max(sum(counts), 1) / precision.gradient_bytes
-    return tuple(each * count for count in counts)
+    """What is gathered with each tensor and not trained, as so many elements of the others."""
+    each = workload.bytes_of_frozen / precision.gradient_bytes
+    return tuple(each * layer.frozen for layer in workload.layers)
 
 
 def _job_between_sites(setup: Setup, scheduler: LocalSteps, parallelism: Parallelism) -> Setup:

@@ -319,6 +319,53 @@ def test_sites_exchange_the_part_of_each_gpu(tensor):
     assert 4 * made.axes.site.sent == pytest.approx(2 * part / (32 / tensor), rel=1e-6)
 
 
+ADAPTED = {"workload": {"lora": {"rank": 4, "targets": "linear"}}}
+
+
+@pytest.mark.parametrize("tensor", [1, 2, 8])
+def test_adapters_are_divided_with_their_layers_and_alone_exchanged(tensor):
+    """A of layers whose outputs are divided is whole on every GPU, and B of those whose inputs are: 4 (in + out)."""
+    setup = plan_of(divided({"tensor": tensor}, scheduler="wfbp", **ADAPTED)).setup
+    wide, narrow = HIDDEN, HIDDEN / tensor
+    block = 4 * (4 * (wide + narrow) + 2 * wide + 2 * MLP / tensor)
+    assert setup.workload.numel == LAYERS * block
+    norms = (2 * LAYERS + 1) * HIDDEN
+    assert setup.workload.frozen_bytes == 2 * ((LAYERS * BLOCK + 2 * VOCABULARY * HIDDEN) / tensor + norms)
+    made = predicted({"tensor": tensor}, **ADAPTED).result
+    sent = on_axis(divided({"tensor": tensor}, **ADAPTED)) if tensor > 1 else 0
+    copies = 64 // tensor
+    between = 2 * (copies - 1) / copies * 2 * LAYERS * block  # bf16, a reduce-scatter and a gather
+    assert made.traffic.sent_per_worker == pytest.approx(sent + between, rel=1e-3)
+
+
+@pytest.mark.parametrize(("targets", "gathered_again"), [("linear", 2), ("attention", 1), ("query_value", 1)])
+def test_inputs_of_layers_are_gathered_again_only_for_weights_that_are_trained(targets, gathered_again):
+    """Two gathers and two scatters of a block on each pass. Before the first adapter nothing needs a gradient: the
+    first block has no scatter on the way back, and the embedding no gather; the decoder has a gather and a scatter."""
+    made = on_axis(divided({"tensor": 2}, nodes=1, workload={"lora": {"targets": targets}}))
+    whole = SEQUENCE * HIDDEN * 2 / 2
+    assert made == pytest.approx(8 * (LAYERS * (8 + gathered_again) - 2 + 3) * whole, rel=1e-9)
+
+
+def test_a_stage_holds_the_frozen_weights_of_its_own_blocks():
+    """The first of two stages has the embedding, the last one the decoder and the last norm."""
+    made = [
+        plan_of(divided({"pipeline": {"stages": stages}}, **ADAPTED)).setup.workload.frozen_bytes for stages in (1, 2)
+    ]
+    ends = VOCABULARY * HIDDEN
+    whole = LAYERS * (BLOCK + 2 * HIDDEN) + 2 * ends + HIDDEN
+    assert made == [2 * whole, 2 * (LAYERS // 2 * (BLOCK + 2 * HIDDEN) + ends)]
+
+
+@pytest.mark.parametrize("scheduler", [{"kind": "fsdp"}, {"kind": "zero", "stage": 1}])
+def test_frozen_weights_in_four_bits_are_divided_as_they_are_stated(scheduler):
+    parts = {"workload": ADAPTED["workload"] | {"frozen_bytes": 1e8}, "scheduler": scheduler}
+    asked = [divided({"tensor": tensor}, **parts) for tensor in (1, 2)]
+    held = [memory_of(each, plan_of(each)) for each in asked]
+    parameters = [next(part.nbytes for part in each.details if part.name == "parameters") for each in held]
+    assert parameters[1] / parameters[0] == pytest.approx(1 if scheduler["kind"] == "fsdp" else 0.5, rel=0.05)
+
+
 def test_the_bubble_is_a_row_of_idle_time():
     """A stage with the embedding and one with the decoder beside two of blocks alone: 8 micro-batches, 4 stages."""
     made = predicted({"pipeline": {"stages": 4}}, nodes=1, gpus_per_node=4)
