@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar, Literal
 
 from simulator.architectures.adapters import Lora, trained_alone
@@ -64,11 +65,11 @@ class Builder(Struct):
         return ARITHMETIC_BYTES[self.arithmetic]
 
     def tensor(
-        self, name: str, numel: int, rows: Rows | None = None, active: int | None = None, *, adapter: bool = False
+        self, name: str, *shape: int, rows: Rows | None = None, active: int | None = None, adapter: bool = False
     ) -> DescribedTensor:
         """Add a parameter tensor. `active`: elements that a token uses, of a tensor of experts. With `lora`, weights
         are not trained unless they are of an `adapter`, and have the format of the arithmetic."""
-        made = DescribedTensor(name, numel, rows, active, adapter or self.lora is None)
+        made, numel = DescribedTensor(name, shape, rows, active, adapter or self.lora is None), math.prod(shape)
         self.tensors.append(made)
         if made.trained and self.width < self.parameter_bytes:
             # Automatic mixed precision casts each weight once per pass (torch.autocast).
@@ -154,7 +155,7 @@ class Builder(Struct):
         `dense`: without `rows`, because another layer's gradient is added to the same tensor or every row is read.
         """
         rows = None if dense else Rows(count=lookups, width=width)
-        made = self.tensor(name, entries * width, rows)
+        made = self.tensor(name, entries, width, rows=rows)
         moved = lookups * width
         made.forward.append(streaming("embedding", moved * (self.parameter_bytes + self.width) + lookups * INDEX))
         if made.trained:
@@ -203,7 +204,7 @@ class Builder(Struct):
         `keep`: share of x that is kept for the gradient of W; 0 where a layer beside it keeps the same x. `first`: x
         needs no gradient. `in_block`: it is one of those that fp8 is for.
         """
-        self.tensor(f"{name}.weight", inputs * outputs)
+        self.tensor(f"{name}.weight", outputs, inputs)
         fp8 = keep > 0 if in_block and self.arithmetic == "fp8" else None
         self.multiply("linear", rows, inputs, outputs, first=first, fp8=fp8)
         lora = self.lora if in_block and self.lora is not None and self.lora.adapts(name) else None
@@ -218,9 +219,9 @@ class Builder(Struct):
 
     def _adapter(self, name: str, rows: float, inputs: int, outputs: int, rank: int) -> None:
         """(alpha / r) B A x beside a linear layer, which keeps A x: two products, a scale and a sum, and back."""
-        self.tensor(f"{name}.lora_A.weight", inputs * rank, adapter=True)
+        self.tensor(f"{name}.lora_A.weight", rank, inputs, adapter=True)
         self.multiply("adapter", rows, inputs, rank)
-        self.tensor(f"{name}.lora_B.weight", rank * outputs, adapter=True)
+        self.tensor(f"{name}.lora_B.weight", outputs, rank, adapter=True)
         self.multiply("adapter", rows, rank, outputs)
         self.keep(rows * rank)
         wide, moved = 3 * rows * inputs * self.width, rows * outputs * self.width

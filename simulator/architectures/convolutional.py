@@ -55,16 +55,15 @@ class Images(Struct):
         self._reduce(name, kernel, stride, padding)
         self.channels = outputs
         places = self.builder.samples * self.height * self.width
-        numel = outputs * inputs // groups * kernel**2
         depth = inputs // groups * kernel**2
-        nbytes = self.builder.width * (moved_in + self.elements + numel)
+        nbytes = self.builder.width * (moved_in + self.elements + outputs * depth)
 
         kind: OperatorKind = "winograd" if (kernel, stride, groups) == (3, 1, 1) else "convolution"
 
         def operator(what: str, m: float, n: float, k: float) -> Operator:
             return Operator(what, kind, nbytes, groups, m, n, k)
 
-        tensor = self.builder.tensor(f"{name}.weight", numel)
+        tensor = self.builder.tensor(f"{name}.weight", outputs, inputs // groups, kernel, kernel)
         per_group = outputs // groups
         tensor.forward.append(operator("convolution", places, per_group, depth))
         back = [] if first else [operator("convolution, of its input", places, depth, per_group)]

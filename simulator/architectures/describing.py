@@ -195,6 +195,7 @@ def _priced(
             rows=tensor.rows,
             by_product=tensor.by_product,
             frozen=tensor.frozen,
+            shape=tensor.shape,
             forward=passes * clock.time(one.forward),
             backward=passes * clock.time(one.backward),
         )
@@ -221,7 +222,8 @@ def _layers(made: Description) -> tuple[Layer, ...]:
     def make() -> tuple[Layer, ...]:
         each = made.tensors
         return tuple(
-            Layer(one.name, one.numel, rows=one.rows, by_product=one.by_product, frozen=one.frozen) for one in each
+            Layer(one.name, one.numel, rows=one.rows, by_product=one.by_product, frozen=one.frozen, shape=one.shape)
+            for one in each
         )
 
     return _bare.get((made,), make)

@@ -88,12 +88,12 @@ class Experts(Record):
         def grouped(what: str, m: float, n: float, k: float) -> Operator:
             return replace(product(what, m, n, k, builder.width, batch=used), kind="grouped")
 
-        builder.tensor(f"{name}.weight", here * inputs * outputs, active=self.per_token * inputs * outputs)
+        builder.tensor(f"{name}.weight", here, inputs, outputs, active=self.per_token * inputs * outputs)
         back = [grouped("experts, of its input", each, inputs, outputs)]
         if builder.tensors[-1].trained:
             back.append(grouped(f"experts, {OF_WEIGHT}", inputs, outputs, each))
         builder.add([grouped("experts", each, outputs, inputs)], back)
         if self.bias:
-            made = builder.tensor(f"{name}.bias", here * outputs, active=self.per_token * outputs)
+            made = builder.tensor(f"{name}.bias", here, outputs, active=self.per_token * outputs)
             if made.trained:
                 made.backward.insert(0, row_wise("bias", rows * outputs * builder.width))

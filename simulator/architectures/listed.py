@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from simulator.architectures.building import FP32, Architecture, Builder
+from simulator.bounds import Count
 from simulator.component import Spec
 from simulator.models.limits import MAX_LAYERS
 from simulator.models.operators import DescribedTensor, Operator, OperatorKind
@@ -20,13 +21,14 @@ class ListedTensor(Spec):
     """A parameter tensor with the operators up to the next one.
 
     - `name`: of the tensor.
-    - `numel`: elements.
+    - `numel`: elements; `shape`: its dimensions, none: not known.
     - `forward`: operators of the forward pass, each as [kind, batch, m, n, k, bytes].
     - `backward`: operators of the backward pass before its gradient is ready.
     """
 
     name: str = Field(max_length=1000)
     numel: int = Field(ge=1, le=10**12)
+    shape: tuple[Count, ...] = Field(default=(), max_length=64)
     forward: tuple[ListedOperator, ...] = ()
     backward: tuple[ListedOperator, ...] = ()
 
@@ -55,7 +57,7 @@ class Listed(Architecture, kind="listed"):
             builder.tensors.append(
                 DescribedTensor(
                     item.name,
-                    item.numel,
+                    item.shape or (item.numel,),
                     forward=[made(row) for row in item.forward],
                     backward=[made(row) for row in item.backward],
                 )

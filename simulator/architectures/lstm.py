@@ -58,10 +58,10 @@ class Lstm(Architecture, kind="lstm"):
 
     def _layer(self, builder: Builder, layer: int, tokens: int, inputs: int) -> None:
         gates, steps, samples = _GATES * self.hidden, self.sequence, builder.samples
-        builder.tensor(f"rnn.weight_ih_l{layer}", gates * inputs)
+        builder.tensor(f"rnn.weight_ih_l{layer}", gates, inputs)
         builder.multiply("of the input", tokens, inputs, gates)
         builder.keep(tokens * inputs)
-        of_state = builder.tensor(f"rnn.weight_hh_l{layer}", gates * self.hidden)
+        of_state = builder.tensor(f"rnn.weight_hh_l{layer}", gates, self.hidden)
         cells = tokens * (gates + 3 * self.hidden) * builder.width
         of_state.forward += [
             product("of the state", samples, gates, self.hidden, builder.width, calls=steps),

@@ -79,7 +79,7 @@ class StateSpace(Architecture, kind="state_space"):
         self._convolution(builder, prefix, tokens, inner)
         builder.linear(f"{prefix}x_proj", tokens, inner, rank + 2 * self.state, bias=False, keep=0)
         builder.linear(f"{prefix}dt_proj", tokens, rank, inner)
-        builder.tensor(f"{prefix}A_log", inner * self.state)
+        builder.tensor(f"{prefix}A_log", inner, self.state)
         builder.tensor(f"{prefix}D", inner)
         # Read: input, step, gate, B and C; written: the output. The backward pass reads these and the output's
         # gradient, makes states again, and writes the gradients of all that was read.
@@ -132,7 +132,7 @@ class StateSpace(Architecture, kind="state_space"):
 
     def _convolution(self, builder: Builder, prefix: str, tokens: float, channels: int) -> None:
         """A convolution of each channel by itself, with its activation function: memory limits it."""
-        builder.tensor(f"{prefix}conv1d.weight", channels * self.kernel)
+        builder.tensor(f"{prefix}conv1d.weight", channels, 1, self.kernel)
         if self.convolution_bias:
             builder.tensor(f"{prefix}conv1d.bias", channels)
         builder.activation("convolution of channels", tokens * channels)

@@ -46,7 +46,7 @@ class Vit(AnyTransformer, kind="vit"):
         tokens = builder.samples * sequence
         pixels = self.channels * self.patch**2
         builder.tensor("vit.embeddings.cls_token", self.hidden)
-        builder.tensor("vit.embeddings.position_embeddings", sequence * self.hidden)
+        builder.tensor("vit.embeddings.position_embeddings", sequence, self.hidden)
         # The convolution of patches that do not overlap is a product with each patch as a row.
         projection = "vit.embeddings.patch_embeddings.projection"
         builder.linear(projection, builder.samples * patches, pixels, self.hidden, first=True)

@@ -140,12 +140,8 @@ HOST_TIMES = ("forward_host_s", "backward_host_s")
 _MAX_DIMENSIONS = 64
 
 
-Table = tuple[tuple[Layer, ...], tuple[tuple[int, ...], ...]]
-"""The tensors in forward order, and their shapes where all are given."""
-
-
-def read_layers(path: Path, times_needed: bool = False) -> Table:
-    """The tensors of a layers.csv in forward order, and their shapes where all are given.
+def read_layers(path: Path, times_needed: bool = False) -> tuple[Layer, ...]:
+    """The tensors of a layers.csv in forward order.
 
     Columns: name, numel, forward_s, backward_s (0 where they may be left out and are), forward_host_s, backward_host_s
     (0 where they are left out), shape, and of embeddings whose gradient consists of rows: rows (how many a batch looks
@@ -161,12 +157,11 @@ def read_layers(path: Path, times_needed: bool = False) -> Table:
     return _LATEST.get(key, lambda: _read_layers(path, times_needed))
 
 
-_LATEST: LatestResults[Table] = LatestResults(8, lambda table: len(table[0]) <= MOST)
+_LATEST: LatestResults[tuple[Layer, ...]] = LatestResults(8, lambda layers: len(layers) <= MOST)
 
 
-def _read_layers(path: Path, times_needed: bool) -> Table:
+def _read_layers(path: Path, times_needed: bool) -> tuple[Layer, ...]:
     layers: list[Layer] = []
-    shapes: list[tuple[int, ...]] = []
     problems: list[Problem] = []
     names = set[str]()
     for row in read_rows(path, ("name", "numel", *(TIMES if times_needed else ())), problems):
@@ -190,11 +185,10 @@ def _read_layers(path: Path, times_needed: bool) -> Table:
         names.add(name)
         if None not in (numel, *times, shape):
             forward, backward, forward_host, backward_host = times
-            layers.append(Layer(name, numel, forward, backward, forward_host, backward_host, rows))
-            shapes.append(shape)
+            layers.append(Layer(name, numel, forward, backward, forward_host, backward_host, rows, shape=shape))
     if problems or not layers:
         raise InputError(problems or Problem(str(path), "at least one layer", "none"))
-    return tuple(layers), tuple(shapes) if all(shapes) else ()
+    return tuple(layers)
 
 
 def _parse_rows(row: Row, numel: int | None) -> Rows | None:

@@ -38,6 +38,10 @@ Ints = npt.NDArray[np.int64]
 Phase = Literal["selection", "combine"]
 
 
+Shape = tuple[int, ...]
+"""Dimensions of a tensor; empty where they are not known."""
+
+
 class Bucket(Record):
     """Gradients that travel together: whole tensors, fused tensors, or a slice of one tensor.
 
@@ -47,7 +51,8 @@ class Bucket(Record):
     index, and `long_index_bytes` of one in methods whose released code sends the framework's own int64 indices.
     `filled`: the runtime has copied the tensors to one place, and copies them back.
     `rows`: of pieces that are whole embeddings, what their gradients consist of; None for a dense piece, and empty if
-    all pieces are dense. `fragment`: the part of the model that it belongs to, where parts are exchanged after
+    all pieces are dense. `shapes`: dimensions of pieces that are whole tensors, `()` of others; empty if none is known.
+    `fragment`: the part of the model that it belongs to, where parts are exchanged after
     different local steps.
     """
 
@@ -62,6 +67,7 @@ class Bucket(Record):
     long_index_bytes: int = INDEX_BYTES["int64"]
     filled: bool = False
     rows: tuple[Rows | None, ...] = ()
+    shapes: tuple[Shape, ...] = ()
     fragment: int = 0
 
     @property
@@ -73,6 +79,11 @@ class Bucket(Record):
     def numel(self) -> int:
         """Elements of the bucket."""
         return sum(self.pieces)
+
+    @property
+    def shaped(self) -> tuple[tuple[int, Shape], ...]:
+        """Elements and dimensions of each piece."""
+        return tuple(zip(self.pieces, self.shapes or [()] * len(self.pieces), strict=True))
 
     @property
     def sizes(self) -> tuple[float, ...]:

@@ -75,6 +75,8 @@ class Layer(Record, gc=False):
       `indexed_slices: true`.
     - `by_product`: whether a product of matrices makes its gradient, which can then add it to earlier ones.
     - `frozen`: elements of the weights that are not trained and are gathered with it where parameters are sharded.
+    - `shape`: its dimensions as PyTorch orders them, outputs first, by which matrices are told from vectors; none: not
+      known.
     """
 
     name: str
@@ -86,6 +88,7 @@ class Layer(Record, gc=False):
     rows: Rows | None = None
     by_product: bool = False
     frozen: Annotated[int, Field(ge=0, le=10**12)] = 0
+    shape: tuple[Annotated[int, Field(ge=1, le=10**12)], ...] = ()
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
@@ -100,6 +103,8 @@ class Layer(Record, gc=False):
             if layer.rows is not None and layer.numel % layer.rows.width:
                 hint = f"an embedding of {layer.numel} elements has whole rows"
                 raise expected(f"a width that divides {layer.numel}", layer.rows.width, hint)
+            if layer.shape and math.prod(layer.shape) != layer.numel:
+                raise expected(f"a shape of {layer.numel} elements", list(layer.shape))
             return layer
 
         def write(layer: Layer, serialize: Callable[[Any], Any]) -> Any:

@@ -112,7 +112,7 @@ def row_wise(name: str, nbytes: float, *, eager: float = 0.0) -> Operator:
 class DescribedTensor(Struct):
     """A parameter tensor, and the operators up to the next one in the forward pass, and before its gradient is ready.
 
-    - `numel`: elements.
+    - `shape`: its dimensions; `numel`: elements.
     - `kept`: bytes of activations that its operators keep for the backward pass, of all samples.
     - `rows`: of an embedding, what its gradient consists of.
     - `active`: of a tensor of experts, elements that a token uses; None: of any other, where it uses all.
@@ -122,7 +122,7 @@ class DescribedTensor(Struct):
     """
 
     name: str
-    numel: int
+    shape: tuple[int, ...]
     rows: Rows | None = None
     active: int | None = None
     trained: bool = True
@@ -130,6 +130,11 @@ class DescribedTensor(Struct):
     forward: list[Operator] = field(default_factory=list)
     backward: list[Operator] = field(default_factory=list)
     kept: float = 0.0
+
+    @property
+    def numel(self) -> int:
+        """Elements."""
+        return math.prod(self.shape)
 
     @property
     def by_product(self) -> bool:

@@ -188,8 +188,8 @@ def record_training(
 
 def _order_layers(parameters: Mapping[str, Any], path: Path | str | None) -> tuple[Layer, ...]:
     if path is None:
-        return tuple(Layer(name=name, numel=item.numel()) for name, item in parameters.items())
-    layers, _ = read_layers(Path(path))
+        return tuple(Layer(name=name, numel=item.numel(), shape=tuple(item.shape)) for name, item in parameters.items())
+    layers = read_layers(Path(path))
     sizes = {layer.name: layer.numel for layer in layers}
     wrong: list[tuple[str, str, str]] = []
     for name, item in parameters.items():

@@ -79,7 +79,8 @@ def profile(task: OwnModel, device: str, repeats: int = 30, warm_up: int = 5) ->
             steps.append(marks.gaps(start, between, clock))
     forward, backward = zip(*steps, strict=True)
     gaps = median_gaps(backward)
-    layers = [Layer(name=name, numel=parameters[name].numel()) for name in reversed(gaps)]
+    kept = [(name, parameters[name]) for name in reversed(gaps)]
+    layers = [Layer(name=name, numel=item.numel(), shape=tuple(item.shape)) for name, item in kept]
     numels = Counter[Any]()
     for name in gaps:
         numels[parameters[name].dtype] += parameters[name].numel()
@@ -101,10 +102,11 @@ def write_workload(folder: Path, name: str, task: str, made: LayerProfile, devic
 
     Returns the path of the first. Raises InputError where the folder can't be written.
     """
-    rows = ["name,numel,forward_s,backward_s,ready_s"]
+    rows = ["name,numel,forward_s,backward_s,ready_s,shape"]
     moments = list(itertools.accumulate(layer.backward for layer in reversed(made.layers)))
     for layer, ready in zip(made.layers, reversed(moments), strict=True):
-        rows.append(f"{layer.name},{layer.numel},{layer.forward:.6g},{layer.backward:.6g},{ready:.6g}")
+        shape = "x".join(map(str, layer.shape))
+        rows.append(f"{layer.name},{layer.numel},{layer.forward:.6g},{layer.backward:.6g},{ready:.6g},{shape}")
     place = environment(device)
     software = f"PyTorch {place.pytorch}"
     if place.cuda:

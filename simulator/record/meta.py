@@ -212,6 +212,7 @@ def _trace(own: OwnModel, model: Any, batch: Any, parameters: Mapping[str, Any],
         ListedTensor(
             name=key,
             numel=parameters[key].numel(),
+            shape=tuple(parameters[key].shape),
             forward=operators[0].get(key, ()),
             backward=operators[1].get(key, ()),
         )

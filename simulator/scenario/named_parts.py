@@ -111,7 +111,7 @@ def _layers(name: str, folder: Path, document: Document, times_needed: bool = Tr
     if not os.path.isfile(path):
         where = f"{document.where(('layers',))}: layers"
         raise InputError(Problem(where, "the name of a CSV file in the same folder", repr(name)))
-    return read_layers(path, times_needed)[0]
+    return read_layers(path, times_needed)
 
 
 class WorkloadSource(Spec):
@@ -163,7 +163,7 @@ def workload_of(value: Any, info: ValidationInfo) -> Any:
         path = find_in_folder(value["layers"], (info.context or {}).get("near"))
         if path is None:
             raise expected("the name of a CSV file with layers, in the same folder", format_value(value["layers"]))
-        return {**value, "layers": read_layers(path, times_needed=True)[0]}
+        return {**value, "layers": read_layers(path, times_needed=True)}
     return described_or_stated(value, info)
 
 

@@ -10,12 +10,12 @@ from pydantic import Field
 
 from simulator.component import Component, expected
 from simulator.models.curves import Floats
-from simulator.models.exchange import Bucket, Rows
+from simulator.models.exchange import Bucket, Rows, Shape
 from simulator.models.graph import Period, Queue
 from simulator.models.layers import Layer
 from simulator.models.optimisers import Optimiser
 from simulator.models.precision import FP32_BYTES
-from simulator.records import Record
+from simulator.records import Record, replace
 from simulator.schedulers.step import Step
 
 
@@ -150,6 +150,7 @@ def buckets_of(groups: Sequence[Sequence[int]], layers: Sequence[Layer]) -> list
             ready_layer=min(group),
             layers=tuple(group),
             rows=_rows_of([layers[layer] for layer in group]),
+            shapes=_shapes_of([layers[layer] for layer in group]),
         )
         for index, group in enumerate(groups)
     ]
@@ -158,6 +159,11 @@ def buckets_of(groups: Sequence[Sequence[int]], layers: Sequence[Layer]) -> list
 def _rows_of(layers: Sequence[Layer]) -> tuple[Rows | None, ...]:
     rows = tuple(layer.rows for layer in layers)
     return rows if any(rows) else ()
+
+
+def _shapes_of(layers: Sequence[Layer]) -> tuple[Shape, ...]:
+    shapes = tuple(layer.shape for layer in layers)
+    return shapes if any(shapes) else ()
 
 
 def singles(layers: Sequence[Layer]) -> list[Bucket]:
@@ -187,7 +193,8 @@ def partition(
             members.append(layer)
             left, room = left - taken, room - taken
             if not room or (not left and not (merged and layer)):
-                rows = _rows_of([layers[layer]]) if taken == numels[layer] and not merged else ()
-                slices.append(Bucket(len(slices), tuple(pieces), min(members), tuple(members), offset, rows=rows))
+                whole = [layers[layer]] if taken == numels[layer] and not merged else []
+                made = Bucket(len(slices), tuple(pieces), min(members), tuple(members), offset)
+                slices.append(replace(made, rows=_rows_of(whole), shapes=_shapes_of(whole)))
                 pieces, members, room = [], [], most
     return slices

@@ -12,14 +12,12 @@ from pydantic import Field
 
 from simulator.bounds import Count
 from simulator.models.curves import Floats
-from simulator.models.exchange import Bucket, Selection, alike
+from simulator.models.exchange import Bucket, Selection, Shape, alike
 from simulator.models.gradients import Block, Mask, Values
 from simulator.models.overlap import Overlap, union_density
 from simulator.sparsifiers.base import Sparsifier
 from simulator.sparsifiers.implementation import by_size
 
-Shape = tuple[int, ...] | None
-"""The shape of a tensor; None where it is not known."""
 Part = TypeVar("Part", Values, Mask)
 
 
@@ -51,10 +49,9 @@ class Chunked(Sparsifier):
     pieces of at most `chunk` elements by the same rule. All elements of a chunk of at most k are selected. So does the
     released code of DeMo (bloc97/DeMo), and that of SparseLoCo, which came from it.
 
-    A replay uses the shapes of the gradients. Without them, as in the closed form, a tensor of n elements has the shape
-    in `matrices` with a b = n (1 x n is a vector). If there is none, chunks are `chunk`^2 elements in a row, and the
-    last one is what is left, which is the same where both sides are multiples of `chunk`. Give the shapes of
-    vocabularies, vectors and convolutions.
+    Shapes are those of the gradients in a replay, and else of the layers. Where a layer has none, or was cut, a tensor
+    of n elements has the shape in `matrices` with a b = n (1 x n is a vector). If there is none, chunks are `chunk`^2
+    elements in a row, and the last one is what is left, which is the same where both sides are multiples of `chunk`.
 
     - `chunk`: longest side of a chunk, in elements.
     - `k`: elements of each chunk.
@@ -70,26 +67,26 @@ class Chunked(Sparsifier):
         """k of every chunk of `chunk`^2 elements."""
         return bucket_numel * min(1.0, self.k / self.chunk**2)
 
-    def chunks_of(self, numel: int, shape: Shape = None) -> tuple[Chunks, ...]:
+    def chunks_of(self, numel: int, shape: Shape = ()) -> tuple[Chunks, ...]:
         """The chunks of a tensor, in the order of its elements."""
-        if shape is None or math.prod(shape) != numel:
-            shape = next(((a, b) for a, b in self.matrices if a * b == numel), None)
+        if not shape or math.prod(shape) != numel:
+            shape = next(((a, b) for a, b in self.matrices if a * b == numel), ())
         return _cut(numel, shape, self.chunk)
 
     def counts(self, bucket: Bucket) -> Floats:
         """Elements that a worker selects of each tensor."""
-        each = by_size(lambda n: sum(c.number * min(self.k, c.size) for c in self.chunks_of(n)), bucket.pieces)
+        each = by_size(lambda piece: sum(c.number * min(self.k, c.size) for c in self.chunks_of(*piece)), bucket.shaped)
         return np.array(each, dtype=float)
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """k of every chunk, and K by the overlap law, chunk by chunk."""
 
-        def union(numel: int) -> float:
-            chunks = self.chunks_of(numel)
+        def union(piece: tuple[int, Shape]) -> float:
+            chunks = self.chunks_of(*piece)
             shares = [union_density(min(1.0, self.k / c.size), workers, concentration) for c in chunks]
             return math.fsum(c.number * c.size * share for c, share in zip(chunks, shares, strict=True))
 
-        k, total = float(self.counts(bucket).sum()), math.fsum(by_size(union, bucket.pieces))
+        k, total = float(self.counts(bucket).sum()), math.fsum(by_size(union, bucket.shaped))
         return Selection(alike(workers, k), total, k, self.target(bucket.numel))
 
     def entries(self, selection: Selection, bucket: Bucket) -> tuple[float, ...]:
@@ -100,7 +97,7 @@ class Chunked(Sparsifier):
     def tensors(self, block: Block) -> Iterator[tuple[slice, tuple[Chunks, ...]]]:
         """Where each tensor of a block lies, and its chunks."""
         for unit, numel in block.units("layer"):
-            shape = block.shapes[int(block.piece[unit.start])] if block.shapes else None
+            shape = block.shapes[int(block.piece[unit.start])] if block.shapes else ()
             yield unit, self.chunks_of(numel, shape)
 
     def largest_of_chunks(self, values: Values, chunks: tuple[Chunks, ...]) -> Mask:
@@ -144,11 +141,11 @@ def _top(magnitudes: Values, k: int) -> Mask:
 def _cut(numel: int, shape: Shape, side: int) -> tuple[Chunks, ...]:
     """The chunks of a tensor; without a shape `side`^2 elements in a row, and what is left.
 
-    >>> _cut(50257 * 256, (50257, 256), 64), _cut(5000, None, 64)
+    >>> _cut(50257 * 256, (50257, 256), 64), _cut(5000, (), 64)
     ((Chunks(down=1733, across=4, rows=29, columns=64),), (Chunks(down=1, across=1, rows=64, columns=64), \
 Chunks(down=1, across=1, rows=1, columns=904)))
     """
-    if shape is None:
+    if not shape:
         whole, rest = divmod(numel, side * side)
         full = (Chunks(whole, 1, side, side),) if whole else ()
         return (*full, Chunks(1, 1, 1, rest)) if rest else full

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ClassVar, Literal, TypeVar
 
 from simulator.models.curves import Floats
@@ -50,8 +50,8 @@ def split_evenly(total: float, parts: int) -> tuple[float, ...]:
     return (total / parts,) * parts
 
 
-def by_size(value: Callable[[int], float], sizes: Sequence[int]) -> list[float]:
-    """A value for each size; units of the same size have the same one, which is found once."""
+def by_size(value: Callable[[Size], float], sizes: Sequence[Size]) -> list[float]:
+    """A value for each size, with or without a shape; units of the same size have the same one, which is found once."""
     known = {size: value(size) for size in set(sizes)}
     return [known[size] for size in sizes]
 
@@ -113,6 +113,7 @@ RELEASED = "released"
 GOOD = "good"
 
 S = TypeVar("S", bound=Communication)
+Size = TypeVar("Size", bound=Hashable)
 
 Steps = tuple[list[Compute], list[Step]]
 """Kernels of the selection before anything is sent, then the exchange with the kernels between and after it."""

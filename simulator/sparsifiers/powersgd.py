@@ -10,7 +10,7 @@ import numpy as np
 
 from simulator.bounds import Count, Seed
 from simulator.models.curves import Floats
-from simulator.models.exchange import Bucket, Compute, Selection, Step
+from simulator.models.exchange import Bucket, Compute, Selection, Shape, Step
 from simulator.models.gradients import ALL, Block, Choice, State, Values
 from simulator.models.linear_algebra import multiply, orthonormal_columns
 from simulator.models.overlap import Overlap
@@ -33,10 +33,12 @@ class PowerSGD(Compressor, kind="powersgd"):
     In total 2(n-1)/n 4 sum r (a + b) bytes, for any gradients. A tensor is a matrix of its first dimension times all
     others. A tensor of one dimension, or whose factors would not be smaller, is summed densely, without residual.
 
-    A replay uses the shapes of the gradients. Without them, as in the closed form, a tensor of n elements has the shape
-    in `matrices` with a b = n; if there is none, a is the largest divisor of n up to sqrt(n), which is the least
-    traffic. Give the shapes of convolutions and vocabularies, which are longer. A sample of coordinates
-    does not hold whole matrices, and is refused.
+    Shapes are those of the gradients in a replay, and else of the layers. Where a layer has none, or was cut, a tensor
+    of n elements has the shape in `matrices` with a b = n; if there is none, a is the largest divisor of n up to
+    sqrt(n), which is the least traffic. A sample of coordinates does not hold whole matrices, and is refused.
+
+    With `implementation: grace`, convolutions lie as in TensorFlow, whose first dimension is the height of the kernel:
+    a matrix has as many rows as that, and one of 1 x 1 is sent whole (sands-lab/grace, grace_dl/tensorflow, 2020).
 
     With `implementation: alternating`, as the authors' library `powersgd` runs it (epfml/powersgd, 2022), an iteration
     orthogonalises the factor of the last one and makes the other from it by one product and one all-reduce: P from Q
@@ -102,7 +104,7 @@ class PowerSGD(Compressor, kind="powersgd"):
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """All elements, with the shapes that are known or assumed."""
-        detail = self._elements(self._shapes(bucket.pieces), bucket.pieces)
+        detail = self._elements(self._shapes(bucket.pieces, bucket.shapes), bucket.pieces)
         return replace(super().expect(bucket, workers, concentration), detail=detail)
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
@@ -119,7 +121,7 @@ class PowerSGD(Compressor, kind="powersgd"):
 
         Gram-Schmidt takes four calls per column. With alternating factors one of them is summed, of their mean size.
         """
-        shapes = self._shapes(bucket.pieces)
+        shapes = self._shapes(bucket.pieces, bucket.shapes)
         parts = self._elements(shapes, bucket.pieces) | selection.detail
         dense, p, q = (
             [sum_step(bucket.value_bytes * parts[name], style)] if parts[name] else [] for name in ("dense", "p", "q")
@@ -146,26 +148,32 @@ class PowerSGD(Compressor, kind="powersgd"):
         """Elements of the columns that are left, column by column: of P, or of P and Q in turn their mean."""
         return tuple(
             float(((a + b) / 2 if self.alternates else a) * (min(self.rank, a, b) - done))
-            for a, b in filter(None, self._shapes(bucket.pieces))
+            for a, b in filter(None, self._shapes(bucket.pieces, bucket.shapes))
             for done in range(min(self.rank, a, b))
         )
 
     def _areas(self, bucket: Bucket) -> tuple[float, ...]:
-        shapes = self._shapes(bucket.pieces)
+        shapes = self._shapes(bucket.pieces, bucket.shapes)
         return tuple(float(n) for n, shape in zip(bucket.pieces, shapes, strict=True) if shape)
 
-    def _shapes(self, numels: tuple[int, ...], known: tuple[tuple[int, ...], ...] = ()) -> list[Matrix | None]:
+    def _shapes(self, numels: tuple[int, ...], known: tuple[Shape, ...] = ()) -> list[Matrix | None]:
         """The matrix shape of each tensor; None if it is summed densely."""
         stated = {a * b: (a, b) for a, b in self.matrices}
         made = []
         for i, n in enumerate(numels):
-            if known and math.prod(known[i]) == n:
-                a = known[i][0] if len(known[i]) > 1 else 1
+            if known and known[i] and math.prod(known[i]) == n:
+                a = self._rows_of(known[i])
                 shape = (a, n // a)
             else:
                 shape = stated.get(n) or _most_square(n)
             made.append(shape if min(self.rank, *shape) * sum(shape) < n else None)
         return made
+
+    def _rows_of(self, shape: Shape) -> int:
+        """Rows of the matrix that is made of a tensor: a vector is one."""
+        if len(shape) == 4 and self.implementation == "grace":
+            return shape[2]
+        return shape[0] if len(shape) > 1 else 1
 
     def _elements(self, shapes: list[Matrix | None], numels: tuple[int, ...]) -> dict[str, float]:
         """Elements of all P, of all Q, and of all tensors that are summed densely."""

@@ -69,8 +69,8 @@ def test_products_in_fp8_reach_a_share_of_what_those_in_16_bits_reach_of_their_r
     assert clock.arithmetic_time(replace(one, fp8=True)) == pytest.approx(128e9 / 40e12 / FP8_SHARE)
     timed = OperatorClock(gpu.model_copy(update={"fp8_share": 0.8}), "fp8", PLAIN)
     assert timed.arithmetic_time(replace(one, fp8=True)) == pytest.approx(128e9 / 32e12)
-    made = [clock.estimated(Description([DescribedTensor("w", 1)], 0.0, "fp8")), OperatorClock(gpu, "bf16", PLAIN)]
-    assert made[0].width > made[1].estimated(Description([DescribedTensor("w", 1)], 0.0, "bf16")).width
+    made = [clock.estimated(Description([DescribedTensor("w", (1,))], 0.0, "fp8")), OperatorClock(gpu, "bf16", PLAIN)]
+    assert made[0].width > made[1].estimated(Description([DescribedTensor("w", (1,))], 0.0, "bf16")).width
     with pytest.raises(ValueError, match="expected an arithmetic of a GPU: fp32, fp16, got fp8"):
         OperatorClock(GPU, "fp8", PLAIN)
 
@@ -78,7 +78,7 @@ def test_products_in_fp8_reach_a_share_of_what_those_in_16_bits_reach_of_their_r
 def test_a_power_limit_slows_arithmetic_down_and_widens_it() -> None:
     """Half of the power leaves 0.5^0.4 = 0.758 of the clock."""
     limited = GPU.model_copy(update={"board_power": 400.0, "power_limit": 200.0})
-    one, made = product("p", 1000, 1000, 1000, 4), Description([DescribedTensor("w", 1)], 0.0, "fp32")
+    one, made = product("p", 1000, 1000, 1000, 4), Description([DescribedTensor("w", (1,))], 0.0, "fp32")
     slow, fast = (OperatorClock(gpu, "fp32", PLAIN) for gpu in (limited, GPU))
     assert fast.arithmetic_time(one) / slow.arithmetic_time(one) == pytest.approx(0.758, abs=1e-3)
     assert slow.operator_time(streaming("s", 8e8)) == fast.operator_time(streaming("s", 8e8))
@@ -139,7 +139,7 @@ def test_every_shipped_gpu_states_its_memory_and_those_with_tensor_cores_their_r
 
 def test_tensor_cores_of_a_gpu_without_published_training_are_less_sure() -> None:
     gpus, rates = shipped_gpus(), shipped_operator_rates()
-    made = Description([DescribedTensor("w", 1, forward=[product("p", 9, 9, 9, 2)])], 0.0, "fp16")
+    made = Description([DescribedTensor("w", (1,), forward=[product("p", 9, 9, 9, 2)])], 0.0, "fp16")
     known = OperatorClock(gpus["v100-pytorch2"], "fp16").estimated(made)
     assert known.width == rates.tensor.width and known.reason == rates.tensor.source
     for name in ("l4", "t4", "rtx3090"):
@@ -163,7 +163,7 @@ def test_widths_follow_what_was_timed() -> None:
 def test_convolutions_elsewhere_than_judged_add_their_width() -> None:
     gpus, rates = shipped_gpus(), shipped_operator_rates()
     forward = [Operator("c", "winograd", 1.0, 1, 9.0, 9.0, 9.0)]
-    made = Description([DescribedTensor("w", 1, forward=forward)], 0.0, "fp32")
+    made = Description([DescribedTensor("w", (1,), forward=forward)], 0.0, "fp32")
     assert OperatorClock(gpus["v100"], "fp32").estimated(made).width == max(OTHER_SOFTWARE, rates.convolution_width)
     elsewhere = OperatorClock(gpus["t4"], "fp32").estimated(made).width
     assert rates.fp32.width < elsewhere < rates.fp32.width * rates.convolution_width
@@ -212,7 +212,7 @@ def test_products_of_experts_take_as_long_as_each_by_itself_in_one_kernel() -> N
 def test_experts_widen_the_time_of_a_model() -> None:
     gpu, rates = shipped_gpus()["v100-pytorch2"], shipped_operator_rates()
     grouped = replace(product("p", 9, 9, 9, 2, batch=8), kind="grouped")
-    made = OperatorClock(gpu, "fp16").estimated(Description([DescribedTensor("w", 1, forward=[grouped])], 1, "fp16"))
+    made = OperatorClock(gpu, "fp16").estimated(Description([DescribedTensor("w", (1,), forward=[grouped])], 1, "fp16"))
     assert made.width == pytest.approx(math.exp(math.hypot(math.log(rates.tensor.width), math.log(1.25))))
     assert "experts with equal parts of the tokens" in made.reason
 

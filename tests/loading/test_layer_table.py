@@ -15,28 +15,28 @@ HEADER = "name,numel,forward_s,backward_s\n"
 def test_layers_are_read_with_their_times(tmp_path):
     path = tmp_path / "layers.csv"
     path.write_bytes(b"\xef\xbb\xbfname,shape,numel,forward_s,backward_s\r\nfc,10x2,20,1e-3,0.002\r\n")
-    layer = Layer(name="fc", numel=20, forward=0.001, backward=0.002)
-    assert read_layers(path, times_needed=True) == ((layer,), ((10, 2),))
+    layer = Layer(name="fc", numel=20, forward=0.001, backward=0.002, shape=(10, 2))
+    assert read_layers(path, times_needed=True) == (layer,)
 
 
 def test_the_hosts_times_may_stand_in_columns_of_their_own(tmp_path):
     path = tmp_path / "layers.csv"
     path.write_text("name,numel,forward_s,backward_s,forward_host_s,backward_host_s\nfc,20,1,2,3,4\n")
     layer = Layer(name="fc", numel=20, forward=1, backward=2, forward_host=3, backward_host=4)
-    assert read_layers(path, times_needed=True) == ((layer,), ())
+    assert read_layers(path, times_needed=True) == (layer,)
 
 
 def test_times_may_be_left_out_where_they_are_not_needed(tmp_path):
     path = tmp_path / "layers.csv"
     path.write_text("name,numel\nfc,20\n")
-    assert read_layers(path) == ((Layer(name="fc", numel=20),), ())
+    assert read_layers(path) == (Layer(name="fc", numel=20),)
 
 
 def test_embeddings_may_state_their_rows(tmp_path):
     path = tmp_path / "layers.csv"
     path.write_text("name,numel,rows,row_width\nwords,2000,70,20\nfc,20,,\n")
     embedding = Layer(name="words", numel=2000, rows=Rows(count=70, width=20))
-    assert read_layers(path)[0] == (embedding, Layer(name="fc", numel=20))
+    assert read_layers(path) == (embedding, Layer(name="fc", numel=20))
     path.write_text(
         f"name,numel,rows,row_width\na,2000,70,\nb,2000,70,30\nc,2000,-1,20\nd,2000,,20\ne,{10**10},1,{10**10}\n"
     )
@@ -88,7 +88,7 @@ def test_a_table_is_read_again_when_its_file_has_changed(tmp_path):
     assert read_layers(path) is first
     path.write_text("name,numel\nb,2\n")
     os.utime(path, ns=(1, 1))
-    assert [layer.name for layer in read_layers(path)[0]] == ["b"]
+    assert [layer.name for layer in read_layers(path)] == ["b"]
     with pytest.raises(InputError, match="forward_s"):
         read_layers(path, times_needed=True)
     path.unlink()

@@ -132,7 +132,10 @@ def test_operators_count_two_for_each_product_of_a_pair_of_numbers():
     assert product("d", 2, 3, 5, 4).flops == 2 * 2 * 3 * 5
     for kind, other in (("streaming", streaming("c", 9.0, eager=5.0)), ("rows", row_wise("c", 9.0, eager=5.0))):
         assert (other.name, other.kind, other.nbytes, other.eager, other.flops) == ("c", kind, 9, 5, 0)
-    tensors = [DescribedTensor("x", 3, forward=[made]), DescribedTensor("y", 4, forward=[made], backward=[made] * 3)]
+    tensors = [
+        DescribedTensor("x", (3,), forward=[made]),
+        DescribedTensor("y", (4,), forward=[made], backward=[made] * 3),
+    ]
     whole = Description(tensors, 0.0, "fp32")
     assert (whole.numel, flops_of(whole.forward), flops_of(whole.backward)) == (7, 2 * 1680, 3 * 1680)
 

@@ -7,9 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from replayed import select
+from sharded_scenarios import sharded
 
 from simulator.models.exchange import AllReduce, Bucket, Compute, PushPull
 from simulator.models.gradients import Block
+from simulator.prediction.run import plan_of
+from simulator.scenario.named_parts import read_workload
+from simulator.schedulers.base import buckets_of, partition, singles
 from simulator.sparsifiers.powersgd import PowerSGD
 
 
@@ -164,3 +168,51 @@ def test_the_shapes_of_a_trace_are_those_of_the_matrices():
     assert shapes == PowerSGD()._shapes((600, 2400), ((20, 30), (20, 120)))
     assert shapes[0] != PowerSGD()._shapes((600,), ((600,),))[0]
     assert shapes[0] != PowerSGD()._shapes((600,), ((30, 20),))[0]
+
+
+RESNET50 = (64, 3, 7), [(256, 64, 3), (512, 128, 4), (1024, 256, 6), (2048, 512, 3)]
+"""First convolution, and of each stage the channels that leave it, those inside, and its blocks (He et al. 2015)."""
+
+
+def elements_of_resnet50(rank):
+    """P, Q and vectors of ResNet-50, from its convolutions of 1 x 1, 3 x 3 and 7 x 7, layer by layer."""
+    (outputs, inputs, side), stages = RESNET50
+    matrices, vectors, inputs = [(outputs, inputs * side**2)], 1000 + 2 * outputs, outputs
+    for outputs, width, blocks in stages:
+        for number in range(blocks):
+            shapes = [(width, inputs), (width, 9 * width), (outputs, width), *([] if number else [(outputs, inputs)])]
+            matrices += shapes
+            vectors += 2 * sum(a for a, _ in shapes)
+            inputs = outputs
+    matrices.append((1000, inputs))
+    return {"p": sum(rank * a for a, _ in matrices), "q": sum(rank * b for _, b in matrices), "dense": vectors}
+
+
+@pytest.mark.parametrize("workload", ["workloads/resnet50", "workloads/resnet50-v100"])
+def test_shapes_of_layers_set_the_traffic(workload):
+    """Each of the 53 convolutions and the decoder is a matrix, and norms are vectors, fused or not."""
+    layers = read_workload(workload).layers
+    for buckets in (singles(layers), buckets_of([range(len(layers))], layers), partition(layers, 2.0**40)):
+        parts = [PowerSGD(rank=4).expect(bucket, 8, 1.0).detail for bucket in buckets]
+        assert {name: sum(part[name] for part in parts) for name in parts[0]} == elements_of_resnet50(4)
+    cut = [bucket for bucket in partition(layers, 4 * 10_000) if len(bucket.pieces) == 1]
+    assert any(bucket.shapes == ((64, 64, 1, 1),) for bucket in cut)
+    assert all(not bucket.shapes for bucket in cut if bucket.numel == 10_000)  # parts of a tensor
+
+
+def test_tensorflow_makes_matrices_of_the_height_of_a_kernel():
+    """sands-lab/grace: `tf.reshape(tensor, [tensor_shape[0], -1])` of height x width x inputs x outputs."""
+    bucket = Bucket(0, (64 * 32 * 9, 128 * 64), 0, shapes=((64, 32, 3, 3), (128, 64, 1, 1)))
+    members = [PowerSGD(rank=1, implementation=name) for name in ("released", "grace")]
+    released, grace = (member.expect(bucket, 8, 1.0).detail for member in members)
+    assert released == {"p": 64 + 128, "q": 32 * 9 + 64, "dense": 0}
+    assert grace == {"p": 3, "q": 64 * 32 * 3, "dense": 128 * 64}
+
+
+def test_a_part_of_a_sharded_tensor_is_cut_along_its_first_dimension():
+    """Eight GPUs have 128 of 1,024 rows each, and 128 elements of the bias."""
+    layers = [{"name": "w", "numel": 1024 * 512, "shape": [1024, 512]}, {"name": "b", "numel": 1024, "shape": [1024]}]
+    method = {"kind": "powersgd", "rank": 2}
+    plan = plan_of(sharded({"kind": "fsdp", "shard": 8}, workload={"layers": layers}, sparsifier=method))
+    parts = [bucket.shapes for bucket in plan.work.buckets]
+    assert sorted(shape for shapes in parts for shape in shapes) == [(128,), (128, 512)]

@@ -9,6 +9,7 @@ from simulator.engine.plan.divided_model import divide_model
 from simulator.engine.plan.setup import ExpertShards, Setup, Sharding, group_network, networks_of, refuse_unlike
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.fabrics.wide_area import WideArea
+from simulator.models.exchange import Shape
 from simulator.models.layers import Workload
 from simulator.models.pipeline import Parallelism
 from simulator.models.precision import Precision
@@ -119,14 +120,24 @@ def _shard_experts(setup: Setup, size: int) -> ExpertShards | None:
 
 
 def _part_of(workload: Workload, sizes: tuple[int, ...], precision: Precision) -> Workload:
-    """What one of so many GPUs has of each tensor, in a precision of its own; times stay."""
+    """What one of so many GPUs has of each tensor, in a precision of its own; times stay.
+
+    A tensor is cut along its first dimension, as FSDP2 does, where that can be done in equal parts.
+    """
 
     def make() -> Workload:
         pairs = zip(workload.layers, sizes, strict=True)
-        parts = [replace(layer, numel=-(-layer.numel // size), rows=None) for layer, size in pairs]
+        parts = [
+            replace(layer, numel=-(-layer.numel // size), shape=_part_of_shape(layer.shape, size), rows=None)
+            for layer, size in pairs
+        ]
         return workload.model_copy(update={"layers": tuple(parts), "precision": precision})
 
     return _parts.get((workload.fingerprint, sizes, precision), make)
+
+
+def _part_of_shape(shape: Shape, size: int) -> Shape:
+    return (shape[0] // size, *shape[1:]) if shape and shape[0] % size == 0 else ()
 
 
 def _refuse_unfit(setup: Setup, size: int) -> None:

@@ -21,6 +21,7 @@ from simulator.files import refuse_undecodable_name
 from simulator.loading.csv_tables import TRUTH, read_layers, read_records
 from simulator.loading.documents import read_document, validate_document
 from simulator.loading.finding import TRACE_FILE
+from simulator.models.exchange import Shape
 from simulator.models.gradients import Block, Values
 from simulator.models.layers import MAX_BATCH, Layer
 from simulator.records import Record, astuple, replace
@@ -123,7 +124,6 @@ class Trace(Record, dict=True):
     folder: Path
     spec: TraceSpec
     layers: tuple[Layer, ...]
-    shapes: tuple[tuple[int, ...], ...]
     keys: Keys
     unions: tuple[UnionPoint, ...] = ()
 
@@ -145,7 +145,7 @@ class Trace(Record, dict=True):
         with collect_problems(problems):
             spec = validate_document(TraceSpec.model_validate, read_document(folder / FILES[0]))
         with collect_problems(problems):
-            layers, shapes = read_layers(folder / FILES[1])
+            layers = read_layers(folder / FILES[1])
         with collect_problems(problems):
             path = folder / "union.csv"
             unions = read_records(path, UnionPoint, _UNIONS) if path.exists() else []
@@ -160,12 +160,18 @@ class Trace(Record, dict=True):
                 residuals.check(range(len(spec.runs())), numels, keys, problems)
         if problems or keys is None:
             raise InputError(problems)
-        return cls(folder, spec, layers, shapes, keys, tuple(unions))
+        return cls(folder, spec, layers, keys, tuple(unions))
 
     @property
     def numels(self) -> tuple[int, ...]:
         """Elements of each layer."""
         return tuple(layer.numel for layer in self.layers)
+
+    @property
+    def shapes(self) -> tuple[Shape, ...]:
+        """Those of the layers, where all are known."""
+        shapes = tuple(layer.shape for layer in self.layers)
+        return shapes if all(shapes) else ()
 
     def blocks(self, workers: int | Sequence[int] | None = None) -> Iterator[Block]:
         """The gradients, iteration by iteration, with at most one iteration and one batch of rows in memory.

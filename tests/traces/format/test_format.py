@@ -15,6 +15,7 @@ from places import ROOT
 from simulator.errors import InputError, SparsimError
 from simulator.models.gradients import Block
 from simulator.models.layers import Layer
+from simulator.records import replace
 from simulator.traces.format.trace import Trace, TraceSpec, UnionPoint
 from simulator.traces.format.writer import TraceWriter
 
@@ -79,7 +80,8 @@ def put(at, value):
 def test_what_is_written_is_read(tmp_path, dtype, error):
     trace = Trace.open(write(tmp_path / "t", dtype))
     assert (trace.spec.model, trace.spec.iterations, trace.spec.runs()) == ("small", ITERATIONS, ((3, 5), (9, 10)))
-    assert trace.layers == LAYERS and trace.unions == (UnionPoint(3, "layer", True, 0.01, 2, 0.0196, 1e-5),)
+    assert trace.layers == tuple(replace(a, shape=b) for a, b in zip(LAYERS, SHAPES, strict=True))
+    assert trace.unions == (UnionPoint(3, "layer", True, 0.01, 2, 0.0196, 1e-5),)
     assert trace.union_points("layer", True, 0.01) == {3: {2: trace.unions[0]}}
     assert trace.union_points("model", True, 0.01) == {}
     blocks = list(trace.blocks())

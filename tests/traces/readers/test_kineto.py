@@ -146,7 +146,7 @@ def test_gathers_and_scatters_of_a_sharded_job_are_named(tmp_path, share, words)
 def test_a_trace_becomes_a_workload_that_scenarios_can_name(tmp_path):
     path = write_json(tmp_path / "model.pt.trace.json.gz", kineto_trace(sizes=SIZES, steps=4, nccl=[(1024, 5.0)]))
     import_kineto([path], tmp_path / "out", 32)
-    layers, _ = read_layers(tmp_path / "out" / "layers.csv", times_needed=True)
+    layers = read_layers(tmp_path / "out" / "layers.csv", times_needed=True)
     assert [layer.numel for layer in layers] == list(reversed(SIZES))
     assert [layer.backward for layer in layers] == [0.0001] * len(SIZES)
     with (tmp_path / "out" / "gradient_ready.csv").open() as file:

@@ -97,7 +97,7 @@ def test_where_the_gpu_never_waits_gradients_are_ready_as_its_clock_says(tmp_pat
     report = imported(tmp_path, trace).report
     assert report["warnings"] == [] and not report["host_waits"]
     assert report["wall_s"] == pytest.approx(54e-3, rel=1e-3)
-    layers, _ = read_layers(tmp_path / "out" / "layers.csv", times_needed=True)
+    layers = read_layers(tmp_path / "out" / "layers.csv", times_needed=True)
     assert [layer.backward for layer in layers] == pytest.approx([5000 * US] * 6, abs=1e-9)
     assert [layer.forward for layer in layers] == pytest.approx([4000 * US] * 6, abs=1e-9)
     assert sum(layer.backward_host for layer in layers) == pytest.approx(6 * 400 * US, rel=0.1)
@@ -108,7 +108,7 @@ def test_where_the_gpu_never_waits_gradients_are_ready_as_its_clock_says(tmp_pat
 def test_a_faster_gpu_shortens_only_its_own_part(tmp_path):
     trace, _ = profiled_steps(HOST_BOUND)
     imported(tmp_path, trace)
-    layers, _ = read_layers(tmp_path / "out" / "layers.csv", times_needed=True)
+    layers = read_layers(tmp_path / "out" / "layers.csv", times_needed=True)
     fast = tuple(replace(layer, forward=0.0, backward=0.0) for layer in layers)
     # 30 ms of launches either way; the last of 60 kernels takes 50 us.
     assert predicted(tmp_path, compute_time=None) == pytest.approx(30e-3, rel=0.01)
@@ -186,7 +186,7 @@ def test_ranks_of_a_job_are_matched_collective_by_collective(tmp_path):
     assert found["waited_s"] == pytest.approx((5000 + 2000 + 0) / 3 * US, rel=1e-6)
     assert [row["exposed_collectives_s"] for row in report["ranks"]] == pytest.approx([7e-3, 4e-3, 2e-3], rel=1e-3)
     assert report["file"].endswith("t1.json")  # 4.1 ms is the median
-    made, _ = read_layers(tmp_path / "out" / "layers.csv", times_needed=True)
+    made = read_layers(tmp_path / "out" / "layers.csv", times_needed=True)
     assert [layer.forward for layer in made] == pytest.approx([4100 * US] * 6, abs=1e-9)
     unlike = imported(tmp_path, ranks[0], profiled_steps(GPU_BOUND)[0])
     assert unlike.rows["collectives.csv"] == 5
