@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -31,6 +31,11 @@ class Compressor(Sparsifier):
 
     decode_calls: ClassVar[int] = 3
     """Framework calls that decode a tensor of one worker and add it to the sum."""
+
+    @property
+    def calls_per_payload(self) -> int:
+        """The calls that decode a tensor with these parameters."""
+        return self.decode_calls
 
     def encoding(self) -> Sequence[tuple[str, int] | tuple[str, int, int]]:
         """The kernels that encode a tensor, in order, each with its framework calls, and reads of the host if any."""
@@ -79,7 +84,7 @@ class Compressor(Sparsifier):
         if style == "push_pull":
             return [PushPull(sum(payload), self.pulled(bucket.pieces)), per_call("copy", units, 1, "combine")]
         gathers = [AllGather(nbytes) for nbytes in payload if nbytes]
-        return [*gathers, per_call("dequantise", units * workers, self.decode_calls, "combine")]
+        return [*gathers, per_call("dequantise", units * workers, self.calls_per_payload, "combine")]
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Error feedback, and the kernels of `encoding`."""
@@ -90,6 +95,25 @@ class Compressor(Sparsifier):
         """The kernels of error feedback: the residual is added first, the decoded values are subtracted last."""
         kernels = [per_call("residual_add", bucket.sizes, 1), per_call("dequantise", bucket.sizes, 2)]
         return kernels if self.error_feedback else []
+
+
+class BinaryCompressor(Compressor):
+    """Base of compressors with one of two codes per element.
+
+    `bits` per code: 1, with eight codes packed into a byte, or 8 as GRACE's code sends them (ICDCS 2021); if left out,
+    what the implementation sends.
+    """
+
+    bits: Literal[1, 8] | None = None
+
+    @property
+    def code_bits(self) -> int:
+        """Bits of a code as it travels."""
+        return self.bits or (8 if self.implementation == "grace" else 1)
+
+    def quantise(self) -> tuple[str, int]:
+        """The kernel that makes the codes: two calls per tensor, and two for packing."""
+        return "quantise", 4 if self.code_bits == 1 else 2
 
 
 def packed(elements: int, bits: int) -> float:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from simulator.sparsifiers.signsgd import SignSGD
 
 
@@ -17,5 +15,3 @@ class EFSignSGD(SignSGD, kind="efsignsgd"):
     """
 
     error_feedback: bool = True
-
-    decode_calls: ClassVar[int] = 5

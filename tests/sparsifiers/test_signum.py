@@ -6,6 +6,7 @@ from common import run
 
 from simulator.models.exchange import AllGather, Bucket, PushPull
 from simulator.sparsifiers.efsignsgd import EFSignSGD
+from simulator.sparsifiers.onebit import OneBit
 from simulator.sparsifiers.signsgd import SignSGD
 from simulator.sparsifiers.signum import Signum
 
@@ -42,3 +43,13 @@ def test_ef_signsgd_is_signsgd_with_error_feedback():
     members = EFSignSGD(), SignSGD(error_feedback=True)
     outcomes = [[choice.sent.tolist() for *_, choice in run(member, values)] for member in members]
     assert outcomes[0] == outcomes[1]
+    bucket = Bucket(0, (13, 4, 8), 0)
+    steps = [member.carry_out(member.expect(bucket, 4, 1.0), bucket, 4, "collective") for member in members]
+    assert steps[0] == steps[1]
+
+
+@pytest.mark.parametrize("kind", [SignSGD, Signum, EFSignSGD, OneBit])
+def test_grace_sends_a_byte_per_code_unless_bits_are_stated(kind):
+    """25 codes in three tensors."""
+    members = [kind(), kind(implementation="grace"), kind(implementation="grace", bits=1)]
+    assert [member.payload((13, 4, 8))[0] for member in members] == [4, 25, 4]
