@@ -64,7 +64,11 @@ class ParameterServer(Topology, kind="parameter_server"):
         return Layout(nodes, gpus_per_node, self.servers or nodes, self.colocated)
 
     def push_pull(self, push: Floats, pull: Floats, layout: Layout, slot: int = 0) -> list[Rounds]:
-        """Reduce-scatter inside the nodes, push, pull, all-gather inside the nodes; empty phases are left out."""
+        """Reduce-scatter inside the nodes, push, pull, all-gather inside the nodes; empty phases are left out.
+
+        The sum of a node has at most the bytes of all its GPUs, which choose different elements or scales, and at most
+        those of the sum of all nodes, which is pulled.
+        """
         g = layout.gpus_per_node if self.local_aggregation else 1
         pushers = np.arange(layout.workers)
         chosen = (djb2(slot) if self.placement == "hashed" else slot) % layout.servers
@@ -74,7 +78,7 @@ class ParameterServer(Topology, kind="parameter_server"):
         src, dst = np.repeat(pushers, len(servers)), np.tile(servers, len(pushers))
         phases = [
             rings_in_nodes(push, layout) if g > 1 else [],
-            [send(src, dst, push[:, None] / share)],
+            [send(src, dst, np.minimum(g * push, np.maximum(push, pull))[:, None] / share)],
             [send(dst, src, pull[:, None] / share)],
             rings_in_nodes(pull, layout) if g > 1 else [],
         ]

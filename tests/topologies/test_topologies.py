@@ -332,14 +332,24 @@ def test_servers_receive_a_gradient_of_every_node_or_of_every_gpu(servers, toget
     nodes, g = 3, 4
     topology = example(Topology, "parameter_server", servers=servers, local_aggregation=together)
     layout = topology.layout(nodes, g)
-    phases = topology.push_pull(np.array([S]), np.array([2 * S]), layout)
+    phases = topology.push_pull(np.array([S]), np.array([S]), layout)
     push, pull = (phases[1], phases[2]) if together else phases
     pushed = received(push, layout.workers + servers)
     np.testing.assert_allclose(pushed[layout.workers :], nodes * (1 if together else g) * S / servers)
     pulled = received(pull, layout.workers + servers)
-    np.testing.assert_allclose(pulled[: layout.workers], 2 * S / (g if together else 1))
+    np.testing.assert_allclose(pulled[: layout.workers], S / (g if together else 1))
     assert not pushed[: layout.workers].any() and not pulled[layout.workers :].any()
     assert len(phases) == (4 if together else 2)
+
+
+@pytest.mark.parametrize(("pulled", "pushed"), [(S / 2, S), (S, S), (3 * S, 3 * S), (20 * S, 4 * S)])
+def test_a_node_pushes_what_its_gpus_chose_at_most_the_sum_of_all(pulled, pushed):
+    """Four GPUs push S each: elements that all chose are pushed once, others with those of the GPU that chose them."""
+    topology = example(Topology, "parameter_server", local_aggregation=True)
+    layout = topology.layout(3, 4)
+    inside, push, *_ = topology.push_pull(np.array([S]), np.array([pulled]), layout)
+    np.testing.assert_allclose(received(push, layout.workers + 1)[-1], 3 * pushed)
+    np.testing.assert_allclose(received(inside, layout.workers), 3 / 4 * S)
 
 
 @pytest.mark.parametrize("g", [2, 4])
