@@ -68,7 +68,7 @@ def fitted_law(scenario: Scenario, buckets: tuple[Bucket, ...]) -> Overlap | Non
     which no law describes.
     """
     replay = _replay_of(scenario, buckets)
-    return _law_of(replay.sparsifier, _observed(replay)[0]) if hasattr(replay.sparsifier, "density") else None
+    return _law_of(replay.sparsifier, _observed(replay)[0]) if replay.sparsifier.follows_gradients else None
 
 
 def _replay_of(scenario: Scenario, buckets: tuple[Bucket, ...]) -> _Replay:
@@ -89,12 +89,12 @@ def _stamp(folder: Path) -> _Stamp:
 @cache_small_results
 def _recorded_inputs(replay: _Replay, workers: int, stated: Overlap | None) -> RecordedInputs:
     trace = _open_trace(replay)
+    if not replay.sparsifier.follows_gradients:
+        return NOTHING_RECORDED
     if workers <= trace.spec.workers:
         (steps,) = replay_methods([(replay.sparsifier, range(workers))], replay.buckets, trace)
         seen = see_steps(steps, replay.since)
         return RecordedInputs(seen.selections, seen.rows, seen.settled)
-    if not hasattr(replay.sparsifier, "density"):
-        return NOTHING_RECORDED  # the closed form is exact for any number of workers
     observed, settled = _observed(replay)
     few = first_quarter(observed)
     recorded = trace.spec.workers

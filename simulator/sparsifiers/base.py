@@ -110,6 +110,12 @@ class Sparsifier(Component, family="sparsifier"):
         return self.alone
 
     @property
+    def follows_gradients(self) -> bool:
+        """Whether how much it sends depends on the gradients, as of methods with a density: a replay then knows more
+        than the closed form, which of others holds for any gradients."""
+        return hasattr(self, "density")
+
+    @property
     def has_residual(self) -> bool:
         """Whether it selects from the gradients plus a residual, so that kernels work in the residual's format.
 

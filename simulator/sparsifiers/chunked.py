@@ -67,6 +67,11 @@ class Chunked(Sparsifier):
         """k of every chunk of `chunk`^2 elements."""
         return bucket_numel * min(1.0, self.k / self.chunk**2)
 
+    @property
+    def follows_gradients(self) -> bool:
+        """Which elements of a chunk workers select is what their union depends on."""
+        return True
+
     def chunks_of(self, numel: int, shape: Shape = ()) -> tuple[Chunks, ...]:
         """The chunks of a tensor, in the order of its elements."""
         if not shape or math.prod(shape) != numel:

@@ -42,6 +42,11 @@ class Inceptionn(Compressor, kind="inceptionn"):
 
     decode_calls: ClassVar[int] = 70
 
+    @property
+    def follows_gradients(self) -> bool:
+        """The bits of an element depend on its magnitude."""
+        return True
+
     def borders(self) -> tuple[float, float, float]:
         """The smallest magnitudes of 8, 16 and 32 bits."""
         return 2.0**-self.bound_exponent, 2.0 ** -(self.bound_exponent // 2), 1.0

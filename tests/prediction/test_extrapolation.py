@@ -203,11 +203,23 @@ def test_a_law_that_is_stated_decides_how_the_union_goes_on(sixteen):
     assert unions[1] < unions[1000]
 
 
-def test_dense_needs_no_replay_for_more_workers(sixteen, monkeypatch):
-    monkeypatch.setattr("simulator.prediction.recorded_inputs.replay_by_workers", lambda *_: pytest.fail("replayed"))
-    changes = ("cluster.nodes=64", f"workload.trace={sixteen}", "sparsifier={kind: dense}")
+@pytest.mark.parametrize("kind", ["dense", "qsgd", "powersgd", "onebit"])
+@pytest.mark.parametrize("nodes", [16, 64])
+def test_what_does_not_follow_gradients_needs_no_replay(sixteen, kind, nodes, monkeypatch):
+    for name in ("replay_by_workers", "replay_methods"):
+        monkeypatch.setattr(f"simulator.prediction.recorded_inputs.{name}", lambda *_: pytest.fail("replayed"))
+    changes = (f"cluster.nodes={nodes}", f"workload.trace={sixteen}", f"sparsifier={{kind: {kind}}}")
     document = run(load("replay_topk", changes)).document
     assert not any("more workers" in text for text in (*document["warnings"], *document["notes"]))
+
+
+def test_bits_that_follow_magnitudes_are_those_of_the_trace_on_more_workers_too(sixteen):
+    """A ring gathers what the n - 1 others send."""
+    sent = {}
+    for nodes in (16, 64):
+        changes = (f"cluster.nodes={nodes}", f"workload.trace={sixteen}", "sparsifier=inceptionn", "topology=ring")
+        sent[nodes] = run(load("replay_topk", changes), intervals=False).result.traffic.sent_per_worker
+    assert sent[64] == pytest.approx(sent[16] * 63 / 15, rel=0.01)
 
 
 def test_all_workers_count_equally_at_every_number(sixteen):
