@@ -32,6 +32,7 @@ class Framework(NamedTuple):
     """What a framework is called, its schedules (its default first), its topologies, and the sources of both.
 
     `pays`: costs of a runtime that it pays wherever it runs; a runtime that states none of them did not measure them.
+    `gathers_rows`: whether it gathers gradients of embeddings as rows unless it is told not to.
     """
 
     label: str
@@ -39,6 +40,7 @@ class Framework(NamedTuple):
     topologies: tuple[str, ...]
     source: str
     pays: tuple[str, ...] = ()
+    gathers_rows: bool = False
 
 
 def _buckets(mebibytes: int) -> Offer:
@@ -92,8 +94,10 @@ FRAMEWORKS: dict[FrameworkName, Framework] = {
         ("nccl", "hierarchical"),
         "HOROVOD_FUSION_THRESHOLD 64 MB and HOROVOD_CYCLE_TIME 5 ms by default up to 0.20, 0 turns fusion off "
         "(docs/tensor-fusion.rst); the other pairs are the first four of its own tuner, which also chooses between "
-        "NCCL and hierarchical all-reduce (horovod/common/parameter_manager.cc)",
+        "NCCL and hierarchical all-reduce (horovod/common/parameter_manager.cc); IndexedSlices of TensorFlow are "
+        "gathered without sparse_as_dense (horovod/tensorflow/__init__.py)",
         ("negotiation",),
+        gathers_rows=True,
     ),
     "bytescheduler": Framework(
         "ByteScheduler",

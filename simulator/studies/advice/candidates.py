@@ -21,6 +21,7 @@ from simulator.schedulers.sharded import Sharded
 from simulator.sparsifiers.base import Sparsifier
 from simulator.sparsifiers.dense import Dense
 from simulator.sparsifiers.implementation import RELEASED
+from simulator.studies.compare.opponent import gathers_rows
 from simulator.studies.variants.names import mesh_of, settings_of, sharded_part, show_size, wires_of
 from simulator.topologies.base import Topology
 from simulator.units import parse, show_time
@@ -122,9 +123,10 @@ def density_of(scenario: Scenario) -> float | None:
 
 
 def dense_candidate(scenario: Scenario, scheduler: Change = None, topology: Change = None) -> Candidate:
-    """Without compression, under the runtime that the scenario's runtime names for that."""
-    runtime = scenario.cluster.runtime.dense_runtime
-    return Candidate({"kind": Dense.kind}, scheduler, topology, runtime=runtime)
+    """Without compression, under the runtime that the scenario's runtime names for that; embeddings are gathered as
+    rows where the framework does so."""
+    rows = {"indexed_slices": True} if gathers_rows(scenario) else {}
+    return Candidate({"kind": Dense.kind, **rows}, scheduler, topology, runtime=scenario.cluster.runtime.dense_runtime)
 
 
 def implementation_of(scenario: Scenario, method: type[Sparsifier]) -> str:
@@ -203,6 +205,9 @@ def _methods(scenario: Scenario, density: float) -> tuple[list[Candidate], list[
     own, missing = scenario.sparsifier, list[str]()
     exact = Candidate() if own.kind == Dense.kind else dense_candidate(scenario)
     made = [Candidate()]
+    if gathers_rows(scenario):  # the other way of sending embeddings, which is faster where rows are many
+        rows = getattr(exact.of(scenario).sparsifier, "indexed_slices", False)
+        made.append(replace(exact, sparsifier={"kind": Dense.kind} | ({} if rows else {"indexed_slices": True})))
     for kind, member in discover(Sparsifier).items():
         needed = set(required_fields(member))
         if needed - {"density"}:

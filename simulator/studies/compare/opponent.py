@@ -81,7 +81,8 @@ def best_dense(scenario: Scenario, search: bool = True) -> Opponent:
     """The fastest dense run on the same cluster that the scenario's framework offers (`simulator.hardware.runtime`).
 
     Candidates are the framework's schedules and the scenario's own, on the scenario's topology, those of sharded models
-    on all meshes and in all formats of reductions; then the fastest on the framework's other topologies. Where messages
+    on all meshes and in all formats of reductions, and with embeddings as rows where the framework gathers them; then
+    the fastest on the framework's other topologies. Where messages
     share links, which takes long to simulate, only the framework's default and the scenario's own schedule are tried.
     Random differences are left out of the search. Without `search` it is dense with the scenario's own schedule.
 
@@ -94,6 +95,11 @@ def best_dense(scenario: Scenario, search: bool = True) -> Opponent:
     framework = FRAMEWORKS[scenario.cluster.runtime.framework]
     steady = without_randomness(dense)
     runs = [(words, with_value(steady, "scheduler", each)) for words, each in _schedules(dense, framework)]
+    if gathers_rows(scenario):
+        rows = not getattr(dense.sparsifier, "indexed_slices", False)
+        how = "embeddings as rows" if rows else "embeddings dense"
+        other = Dense(indexed_slices=rows)
+        runs += [(f"{words}; {how}", with_value(made, "sparsifier", other)) for words, made in runs]
     refusals = list[InputError]()
     tried = _try_runs(runs[:2], refusals)
     if not (tried and tried[0].slow):
@@ -110,8 +116,14 @@ def best_dense(scenario: Scenario, search: bool = True) -> Opponent:
     words = f"dense as {framework.label} sends it ({best.words}; {topology_name(best.scenario)})"
     if len(tried) > 1:
         words += f", the fastest of {len(tried)} combinations tried"
-    parts = {"scheduler": best.scenario.scheduler, "topology": best.scenario.topology}
+    parts = {part: getattr(best.scenario, part) for part in ("scheduler", "topology", "sparsifier")}
     return Opponent(dense.model_copy(update=parts), words)
+
+
+def gathers_rows(scenario: Scenario) -> bool:
+    """Whether the scenario has embeddings whose gradients are rows, and its framework gathers these."""
+    framework = FRAMEWORKS[scenario.cluster.runtime.framework]
+    return framework.gathers_rows and any(layer.rows is not None for layer in scenario.workload.layers)
 
 
 def _dense_run(scenario: Scenario) -> Scenario:

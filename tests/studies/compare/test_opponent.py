@@ -14,6 +14,7 @@ from simulator.prediction.run import run
 from simulator.scenario.reading import load, load_versus
 from simulator.schedulers.base import Scheduler
 from simulator.sparsifiers.base import Sparsifier
+from simulator.sparsifiers.dense import Dense
 from simulator.studies.advice.advice import advise
 from simulator.studies.advice.candidates import Candidate, Grid, candidates
 from simulator.studies.compare.opponent import add_comparison, best_dense, choose_opponent, compare_with_good
@@ -23,6 +24,7 @@ ALEXNET = ("p102-1gbe-gtopk", "AlexNet, Top-k 0.1 %, 4 P102-100 on 1 GbE")
 DDP = "cluster.runtime=runtimes/pytorch-ddp"
 MPI = ("cluster.network=networks/10gbe-mpi-host", "cluster.gpus_per_node=1", "topology=ring")
 GOOD = "sparsifier.implementation=good"
+TRUTHS = (True, False)
 SETS = [(), (DDP,), (DDP, "scheduler=bucketed"), ("scheduler=priority",), MPI, ("cluster.runtime=runtimes/ideal",)]
 
 
@@ -190,3 +192,35 @@ def test_the_best_dense_run_of_advice_is_never_slower_than_the_opponent(tmp_path
     assert row["iteration_time_s"] <= seconds(best_dense(scenario).scenario) * (1 + 1e-12)
     overrides = [f"{key}={json.dumps(value)}" for key, value in row["overrides"].items()]
     assert seconds(load(name, tuple(overrides))) == pytest.approx(row["iteration_time_s"], rel=1e-12)
+
+
+def with_embedding(rows, *overrides):
+    """Top-k on a table of 4,000,000 rows of 16 elements, of which a batch looks up some, over 8 GPUs at 10 Gbit/s."""
+    layers = [
+        {
+            "name": "table",
+            "numel": 64_000_000,
+            "rows": {"count": rows, "width": 16},
+            "forward": "1 ms",
+            "backward": "2 ms",
+        },
+        {"name": "top", "numel": 1000, "forward": "1 ms", "backward": "2 ms"},
+    ]
+    workload = {"batch_size": 8, "layers": layers}
+    changes = ("cluster.nodes=8", "cluster.gpus_per_node=1", f"workload={json.dumps(workload)}", *overrides)
+    return load("quickstart", changes)
+
+
+@pytest.mark.parametrize(("rows", "gathered"), [(1000, True), (3_000_000, False)])
+def test_rows_of_embeddings_are_gathered_by_frameworks_that_do_where_that_is_less(rows, gathered):
+    """A worker gathers 7 x 72 bytes for each row, and sums 2 x 7 / 8 x 256 MB."""
+    scenario = with_embedding(rows)
+    found = best_dense(scenario)
+    assert found.scenario.sparsifier.indexed_slices is gathered and ("embeddings as rows" in found.words) is gathered
+    ways = [
+        seconds(dense(found.scenario).model_copy(update={"sparsifier": Dense(indexed_slices=each)})) for each in TRUTHS
+    ]
+    assert seconds(found.scenario) == min(ways) and (ways[0] < ways[1]) is gathered
+    assert best_dense(with_embedding(rows, DDP)).scenario.sparsifier == Dense()
+    best = next(row for row in advise(scenario, processes=1).ranking if row.method == "dense")
+    assert best.overrides["sparsifier"] == ({"kind": "dense", "indexed_slices": True} if gathered else "dense")
