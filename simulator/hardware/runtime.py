@@ -130,12 +130,11 @@ TransportKind = Literal["tcp", "rdma", "mpi", "gloo"]
 
 
 class RuntimeCost(NamedTuple):
-    """A cost of a runtime in words: its unit, its name, whether a call pays it, and whether it can be fitted."""
+    """A cost of a runtime in words: its unit, its name, and whether a call pays it."""
 
     unit: str
     label: str
     per_call: bool = False
-    fittable: bool = True
 
 
 RUNTIME_COSTS = {
@@ -149,7 +148,7 @@ RUNTIME_COSTS = {
     "endpoint_bandwidth": RuntimeCost("B/s", "endpoint bandwidth"),
     "server_bandwidth": RuntimeCost("B/s", "bandwidth of a server"),
     "message_overhead": RuntimeCost("s", "overhead of a message", per_call=True),
-    "host_element": RuntimeCost("s", "host time per element", fittable=False),
+    "host_element": RuntimeCost("s", "host time per element"),
     "exchange_element": RuntimeCost("s", "host time per element of an exchanged gradient"),
     "forward_hook": RuntimeCost("s", "time of a hook before a module's forward pass", per_call=True),
     "update_launch": RuntimeCost("s", "launch time of a call of the optimiser"),

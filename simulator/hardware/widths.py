@@ -178,6 +178,12 @@ KNOWN = (
     KnownCost("exchange_element", "gTopk-SGD, dense, P102-100", 22.58e-9, "runtimes/gtopksgd-mpi-dense"),
     KnownCost("exchange_element", "gTopk-SGD, gtopk, P102-100", 53.73e-9, "runtimes/gtopksgd-mpi-gtopk"),
     KnownCost("exchange_element", "gTopk-SGD, topk, P102-100", 66.02e-9, "runtimes/gtopksgd-mpi-topk"),
+    KnownCost(
+        "host_element",
+        "values rounded to 8 bits on the CPU, two processes on one machine",
+        3.6e-9,
+        "PrimeIntellect-ai/prime-diloco, pull request 23, 2024 (`quantised_all_reduce`)",
+    ),
     KnownCost("forward_hook", "ByteScheduler, 32 RTX 2080 Ti", 1.96e-3, "runtimes/bytescheduler-horovod-0.19"),
     KnownCost("update_launch", "Horovod 0.19, PyTorch 1.4", 23e-6, "runtimes/horovod-0.19-pytorch-1.4"),
     KnownCost("update_launch", "PyTorch 1.5, V100", 9.7e-6, "runtimes/pytorch-1.5"),

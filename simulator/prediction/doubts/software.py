@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from simulator.engine.clock.numbers import ALIKE
 from simulator.engine.clock.run_points import times_of
@@ -39,7 +39,8 @@ def doubt_software(made: Simulated, slowed: float) -> Iterator[Doubt]:
     cluster = scenario.cluster
     runtime, gpu, network = cluster.runtime, cluster.gpu, cluster.network
     way = network.way(cluster.nodes)
-    for name, cost in _costs_of(runtime, gpu, way):
+    on_host = {HOST_KERNELS[kernel] for kernel in plan.work.kernels if kernel in HOST_KERNELS}
+    for name, cost in _costs_of(runtime, gpu, way, on_host):
         if cluster.workers > 1 or name in _OF_ONE_WORKER:
             yield cost.with_seconds(*_first_order(name, cost, scenario, plan, breakdown))
     if is_slowdown_unknown(scenario, plan):
@@ -56,10 +57,10 @@ def remark_on_software(reader: Reader) -> Iterator[Sentence]:
         yield _describe_slowdown(cluster.runtime, plan.slowdown, slowdown_spread(scenario))
 
 
-def _costs_of(runtime: Runtime, gpu: Gpu, way: Way) -> Iterator[tuple[str, Doubt]]:
-    """Doubts about the costs that a runtime states over a way, and about those that arise without being stated; without
-    seconds."""
-    here, paid = runtime.over(way), costs_paid(runtime, gpu.framework)
+def _costs_of(runtime: Runtime, gpu: Gpu, way: Way, on_host: Collection[str]) -> Iterator[tuple[str, Doubt]]:
+    """Doubts about the costs that a runtime states over a way, and about those that arise without being stated, such as
+    `on_host` of what the method does on the CPU; without seconds."""
+    here, paid = runtime.over(way), {*costs_paid(runtime, gpu.framework), *on_host}
     costs = _costs_sentence(runtime, _describe_way(runtime, way))
     why = f": taken as 0, since nobody measured it for {runtime.name}, and sized by the largest of other set-ups"
     nothing = Sentence(after=why, terms=None, less=0.0, place=_ABSENT)

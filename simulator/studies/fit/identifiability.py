@@ -10,6 +10,7 @@ import numpy as np
 
 from simulator.errors import InputError
 from simulator.hardware.kernels import KERNELS
+from simulator.hardware.runtime import RUNTIME_COSTS
 from simulator.models.curves import Floats
 from simulator.models.layers import Layer
 from simulator.models.linear_algebra import singular_values, weigh
@@ -22,7 +23,6 @@ from simulator.records import Record, replace
 from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Scenario
 from simulator.studies.fit.iteration_model import (
-    FITTABLE,
     Constant,
     IterationModel,
     distinct_scenarios,
@@ -277,7 +277,7 @@ def _not_measured(scenarios: Sequence[Scenario]) -> Iterator[Constant]:
             name, streams = f"kernels.{kernel}", kernel in KERNELS and KERNELS[kernel].kind == "streaming"
             if name in known and not streams and gpu.level(kernel) != "measured":
                 found.setdefault(name, known[name])
-        for name in FITTABLE if runtime.held_out_mape is None else ():
+        for name in RUNTIME_COSTS if runtime.held_out_mape is None else ():
             if getattr(runtime, name):
                 found.setdefault(f"runtime.{name}", known[f"runtime.{name}"])
     yield from found.values()

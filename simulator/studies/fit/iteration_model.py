@@ -23,11 +23,11 @@ from simulator.scenario.changes import INFINITE, scale_curve, value_at, with_val
 from simulator.scenario.scenario import Scenario
 from simulator.studies.validate.measured_rows import MeasuredRow, predicted_value
 
-FITTABLE = tuple(name for name, cost in RUNTIME_COSTS.items() if cost.fittable)
 START = {
     "endpoint_bandwidth": 1e9,
     "server_bandwidth": 1e9,
     "compute_slowdown": 0.1,
+    "host_element": 1e-8,
     "exchange_element": 1e-8,
     "update_launch": 1e-5,
     "forward_hook": 1e-3,
@@ -108,8 +108,8 @@ def known_constants(scenario: Scenario) -> dict[str, Constant]:
         for part, start in reversed(_PARTS[type(curve_of(gpu, kernel))].items()):
             own = Constant(f"kernels.{kernel}.{part}", "" if part == "scale" else "s", start)
             made[own.name] = made[f"kernels.{kernel}"] = own
-    for name in FITTABLE:
-        made[f"runtime.{name}"] = Constant(f"runtime.{name}", RUNTIME_COSTS[name].unit, START.get(name, 1e-4))
+    for name, cost in RUNTIME_COSTS.items():
+        made[f"runtime.{name}"] = Constant(f"runtime.{name}", cost.unit, START.get(name, 1e-4))
     for name, unit in _quantities(scenario.cluster.network.model_dump(mode="json"), "network."):
         value = value_at(scenario, f"cluster.{name}")
         if isinstance(value, float) and value > 0:

@@ -337,12 +337,12 @@ def test_everything_that_is_wrong_is_said_at_once(tmp_path):
     (tmp_path / "good.yaml").write_text(scenario_text(fitted="false"))
     table = tmp_path / "t.csv"
     table.write_text("template,cluster.nodes,measured.iteration_time\ngood.yaml,2,12\nnowhere,2,1 s\n")
-    names = ("--constants", "kernels.topl", "--constants", "runtime.host_element", "--fit-to", "iteration")
+    names = ("--constants", "kernels.topl", "--constants", "runtime.host_elements", "--fit-to", "iteration")
     result = command(tmp_path, "quickstart", table, tmp_path / "none.yaml", *names, "--out", tmp_path / "x.yaml")
     assert result.exit_code == 2
     for words in (
         "sed: expected a known key", "quickstart.yaml: expected a scenario with `measured:`, got none", "t.csv:2: ",
-        "t.csv:3: ", "none.yaml: expected a scenario file or a folder of them", "got runtime.host_element",
+        "t.csv:3: ", "none.yaml: expected a scenario file or a folder of them", "got runtime.host_elements",
         "got kernels.topl: did you mean 'kernels.topk'?",
         "--fit-to: expected a measured time, got iteration: did you mean 'iteration_time'?",
     ):  # fmt: skip
