@@ -14,7 +14,10 @@ from simulator.record.rows import RowFile
 from simulator.traces.format.trace import Trace, TraceSpec
 from simulator.traces.format.writer import TraceWriter
 
-LAYERS = (Layer(name="weight", numel=6, forward=1e-3, backward=2e-3), Layer(name="bias", numel=2))
+LAYERS = (
+    Layer(name="weight", numel=6, forward=1e-3, backward=2e-3, shape=(2, 3)),
+    Layer(name="bias", numel=2, shape=(2,)),
+)
 
 
 def gradients(rank, iteration, workers=1):
@@ -29,7 +32,9 @@ def write(folder, rank, iterations=(0, 1, 4), workers=1, scale=1.0, **changes):
     with TraceWriter(rank_folder(folder, rank), spec, layers) as out:
         for number in iterations:
             values = gradients(rank, number, workers)
-            out.append(Block(values, piece, np.arange(8), weight, (6, 2), number, ((2, 3), (2,))))
+            out.append(
+                Block(values, piece, np.arange(8), weight, (6, 2), number, tuple(layer.shape for layer in LAYERS))
+            )
 
 
 @pytest.mark.parametrize(
