@@ -51,12 +51,13 @@ class RandomK(LocalSelection, kind="randomk"):
         return Choice(chosen * block.workers if self.shared_seed else chosen)
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
-        """Residual add, index generation (k of each unit), gather of the values."""
+        """Residual add, index generation (k of each unit), gather of the values, residual clear."""
         units, counts = self.unit_sizes(bucket), tuple(self.counts(bucket))
         return [
             per_call("residual_add", units, 1),
             per_call("random_indices", counts, 1),
             per_call("gather", counts, 1),
+            per_call("residual_clear", counts, 1),
         ]
 
     def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:

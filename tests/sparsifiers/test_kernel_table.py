@@ -55,7 +55,10 @@ SELECTED = {
     "omnireduce": [*SORTED, ("norm", WHOLE, "mark blocks"), ("copy", (MEAN,), "copy blocks")],
     "powersgd": [("residual_add", D, "add"), ("matmul", D, "M Q")],
     "quantised_all_reduce": [("norm", WHOLE, "scale"), ("quantise", WHOLE, "round")],
-    "randomk": [("residual_add", D, "add"), ("random_indices", K, "draw"), ("gather", K, "take")],
+    "randomk": [
+        *[("residual_add", D, "add"), ("random_indices", K, "draw"), ("gather", K, "take")],
+        ("residual_clear", K, "set to 0"),
+    ],
     "redsync": [*FITTED, CLEARED, ("statistics", D, "mean, largest")],
     "sage": [
         *[("residual_add", D, "add"), ("threshold_scan", D, SCANNED), ("residual_clear", HALVES, "set to 0")],
