@@ -35,6 +35,11 @@ class FatTree(Switched, kind="fat_tree"):
             raise expected("an even number of ports", value, "half of a switch's ports lead down, half up")
         return value
 
+    @property
+    def between_switches(self) -> float:
+        """Bytes/s of one link between switches and direction."""
+        return self.uplink or self.nics_per_node * self.bandwidth / self.oversubscription
+
     def across(self, placement: Placement, nic: float) -> Links:
         """The NICs, then the links between switches: edges up, aggregation up, cores down, aggregation down."""
         ends, half = self.nics(placement, nic), self._half(placement.nodes)
@@ -58,8 +63,7 @@ class FatTree(Switched, kind="fat_tree"):
             return Route(at.first, at.last, at.latency + self.hop_latency * hops, middle)
 
         # The limit of the software at an endpoint holds for the NICs, not for the switches.
-        uplink = self.uplink or self.nics_per_node * self.bandwidth / self.oversubscription
-        capacity = np.concatenate([ends.capacity, np.full(2 * (low + high), uplink)])
+        capacity = np.concatenate([ends.capacity, np.full(2 * (low + high), self.between_switches)])
         return Links(capacity, ends.names + _names(half, edges, pods), route)
 
     def _half(self, nodes: int) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import numpy as np
 from pydantic import Field
 
@@ -34,6 +36,22 @@ class Switched(Fabric):
             got = f"`uplink` and `oversubscription: {self.oversubscription:g}`"
             raise expected("`uplink` or `oversubscription`", got, "one follows from the other")
 
+    @property
+    def between_switches(self) -> float:
+        """Bytes/s of one link between switches and direction: `uplink`, or what `oversubscription` leaves."""
+        raise NotImplementedError
+
+    def shared_by(self, groups: int, in_node: int) -> Self:
+        """The network with a group's share of NICs and of the links between switches."""
+        share = {"uplink": self.between_switches / in_node, "oversubscription": 1.0}
+        return super().shared_by(groups, in_node).model_copy(update=share)
+
+    def groups_on(self, link: str, part: Fabric, groups: int) -> float:
+        """Those of a NIC on it, and those of a node on the links between switches."""
+        if isinstance(part, Switched) and not link.startswith("node "):
+            return self.between_switches / part.between_switches
+        return super().groups_on(link, part, groups)
+
     def far_latency(self, layout: Layout) -> float:
         """Seconds that a way through all nodes in order and back spends on switches beyond the first of each step."""
         return self.latency_around(layout) if self.hop_latency else 0.0
@@ -59,15 +77,17 @@ class LeafSpine(Switched, kind="leaf_spine"):
     nodes_per_leaf: Count
     spines: int = Field(default=1, ge=1, le=4096)
 
+    @property
+    def between_switches(self) -> float:
+        """Bytes/s of one link between switches and direction."""
+        below = self.nodes_per_leaf * self.nics_per_node * self.bandwidth
+        return self.uplink or below / (self.oversubscription * self.spines)
+
     def across(self, placement: Placement, nic: float) -> Links:
         """The NICs, then the links of every leaf up to each spine, then those down from each spine."""
         ends, spines = self.nics(placement, nic), self.spines
         leaf, start_up = placement.node // self.nodes_per_leaf, 2 * self.hop_latency
         leaves = int(leaf.max()) + 1
-        # The limit of the software at an endpoint holds for the NICs, not for the switches.
-        uplink = self.uplink or self.nodes_per_leaf * self.nics_per_node * self.bandwidth / (
-            self.oversubscription * spines
-        )
         ups, downs = len(ends.capacity), len(ends.capacity) + leaves * spines
 
         def route(src: Ints, dst: Ints) -> Route:
@@ -78,7 +98,8 @@ class LeafSpine(Switched, kind="leaf_spine"):
             middle[~crosses] = -1
             return Route(edge.first, edge.last, edge.latency + start_up * crosses, middle)
 
-        capacity = np.concatenate([ends.capacity, np.full(2 * leaves * spines, uplink)])
+        # The limit of the software at an endpoint holds for the NICs, not for the switches.
+        capacity = np.concatenate([ends.capacity, np.full(2 * leaves * spines, self.between_switches)])
         return Links(capacity, ends.names + _names(leaves, spines), route)
 
 

@@ -471,6 +471,20 @@ def test_groups_that_share_a_node_share_its_rails():
     assert (crowded.rails, crowded.carried(2)) == (1, B / 4)
 
 
+@pytest.mark.parametrize(("groups", "nics"), [(8, 8), (3, 4)])
+@pytest.mark.parametrize("fabric", SWITCHED)
+def test_groups_that_share_a_node_share_links_between_switches(fabric, groups, nics):
+    """Each has an equal part of them, whichever way they were stated and however many NICs it has."""
+    whole = fabric.model_copy(update={"nics_per_node": nics, "oversubscription": 4.0})
+    (rate,) = set(capacities(whole, Layout(16, 1), " to "))
+    stated = fabric.model_copy(update={"nics_per_node": nics, "uplink": rate})
+    for network in (whole, stated):
+        part = network.shared_by(groups, groups)
+        assert capacities(part, Layout(16, 1), " to ") == pytest.approx(rate / groups)
+        links = [name for name in part.wire(Layout(16, 1)).names if " to " in name]
+        assert [network.groups_on(name, part, groups) for name in links] == pytest.approx([groups] * len(links))
+
+
 MEASURED = LibraryTerms(version="2.18", reported_bandwidth=3 * B)
 SQUARE = ((0, 1, 2), (1, 2, 2), (2, 3, 2), (0, 3, 2), (0, 4, 9))
 

@@ -132,6 +132,16 @@ def test_replicas_of_a_model_in_buckets_exchange_every_part_of_it_once(scheduler
     assert made == pytest.approx(inside + 2 * 3 / 4 * 4 * PARAMETERS / 4, rel=1e-9)
 
 
+@pytest.mark.parametrize("stated", [{"uplink": "5 GB/s"}, {"oversubscription": 4}])
+def test_groups_share_the_links_between_switches(stated):
+    """Two nodes of 10 GB/s under a leaf with a quarter of it upwards: four groups send 1.5 P bytes each over it."""
+    leaves = {"kind": "leaf_spine", "nodes_per_leaf": 2, **stated}
+    made = predicted({"kind": "fsdp", "shard": 4}, network=leaves)
+    assert made.plan.prices.seconds == pytest.approx([2 * 3 / 4 * NUMEL / (5e9 / 4)])
+    busiest = made.result.traffic.busiest_link
+    assert (busiest.name, busiest.nbytes) == ("leaf 0 to spine 0", pytest.approx(4 * 1.5 * PARAMETERS))
+
+
 def test_groups_in_a_node_share_its_nic():
     """All-reduces of four parts of 1 GB of gradients, each with a quarter of 10 GB/s: 2 x 3/4 x 256 MB / 2.5 GB/s."""
     made = predicted({"kind": "fsdp", "shard": 4})
