@@ -106,8 +106,11 @@ class Fabric(Component, family="fabric"):
 
     def carried(self, nodes: int) -> float:
         """Bytes/s that the transport leaves of a rail per direction when so many nodes exchange."""
-        nic = self.bandwidth if self.transport is None else self.transport.rate(self.bandwidth, nodes)
-        return self.nics_of_rail * nic
+        return self.nics_of_rail * self.carried_by_nic(self.bandwidth, nodes)
+
+    def carried_by_nic(self, nic: float, nodes: int) -> float:
+        """Bytes/s that the transport leaves of a NIC that carries `nic` bytes/s when so many nodes exchange."""
+        return nic if self.transport is None else self.transport.rate(nic, nodes, self.nics_per_node)
 
     @property
     def transport_kind(self) -> TransportKind | None:
@@ -137,9 +140,18 @@ class Fabric(Component, family="fabric"):
     def shared_by(self, groups: int, in_node: int) -> Self:
         """The network as one of so many groups of GPUs sees it that exchange at once, with those of its nodes that have
         GPUs of this group: `in_node` groups share a node."""
-        rate, each = self.bandwidth * min(1.0, self.rails / in_node), self.nics_of_rail
-        nics = each * max(1, self.rails // in_node)
-        return self.model_copy(update={"bandwidth": rate, "nics_per_node": nics, "nics_per_gpu": each})
+        share, each = self.share_of_rail(in_node), self.nics_of_rail
+        changes = {
+            "bandwidth": self.bandwidth * share,
+            "nics_per_node": each * max(1, self.rails // in_node),
+            "nics_per_gpu": each,
+            "transport": self.transport and self.transport.shared_by(in_node, share),
+        }
+        return self.model_copy(update=changes)
+
+    def share_of_rail(self, in_node: int) -> float:
+        """The share of a rail that each of so many groups in a node has, where there are more groups than rails."""
+        return min(1.0, self.rails / in_node)
 
     def groups_on(self, link: str, part: Fabric, groups: int) -> float:
         """How many groups of GPUs send over a link between nodes, where `part` is what each of `groups` sees."""

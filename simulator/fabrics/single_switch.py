@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 from simulator.fabrics.base import Fabric
 from simulator.models.exchange import Placement
 from simulator.models.wiring import Links
@@ -23,3 +25,7 @@ class SingleSwitch(Fabric, kind="single_switch"):
     def across(self, placement: Placement, nic: float) -> Links:
         """One link per NIC and direction."""
         return replace(self.nics(placement, nic), burst=self.burst)
+
+    def shared_by(self, groups: int, in_node: int) -> Self:
+        """The network with a group's share of NICs and of their buckets."""
+        return super().shared_by(groups, in_node).model_copy(update={"burst": self.burst * self.share_of_rail(in_node)})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Self
 
 import numpy as np
 from pydantic import BeforeValidator, Field
@@ -62,8 +62,8 @@ class Shaper(Spec):
 class Transport(Spec):
     """How messages between nodes travel: their rate is the least of NIC, sockets and the way through the host.
 
-    rate = min(NIC, streams * stream_bandwidth, cpu_bandwidth, staging) * share(nodes), per NIC and direction. With
-    `store_and_forward`, staging does not run while the network does, so that seconds per byte add up:
+    rate = min(NIC, streams * stream_bandwidth, cpu_bandwidth / NICs of a node, staging) * share(nodes), per NIC and
+    direction. With `store_and_forward`, staging does not run while the network does, so that seconds per byte add up:
     1 / (1 / min(NIC, ...) + 1 / staging). What is not given does not limit. The share of crowded networks is
     interpolated between the numbers of nodes that were measured, on log axes, and is constant beyond them.
 
@@ -72,8 +72,8 @@ class Transport(Spec):
     - `kind`: `tcp`, `rdma`, `mpi` (an MPI library over TCP, through host memory) or `gloo`.
     - `streams`: connections between two nodes that carry one exchange.
     - `stream_bandwidth`: what one of them moves.
-    - `cpu_bandwidth`: what the CPUs of one node copy and check per direction, all streams together.
-    - `staging`: at which data pass between GPU and NIC through host memory.
+    - `cpu_bandwidth`: what the CPUs of one node copy and check per direction, all streams and NICs together.
+    - `staging`: at which data pass between GPUs and one NIC through host memory.
     - `store_and_forward`: whether a message is staged whole before it is sent.
     - `set_up`: seconds that the first collective of a process takes longer than later ones, in which the library finds
       its peers, connects and loads its kernels; none: not known.
@@ -108,10 +108,15 @@ class Transport(Spec):
                 "numbers of nodes that rise", str([nodes for nodes, _ in self.crowding]), "`crowding` is a curve"
             )
 
-    def rate(self, nic: float, nodes: int) -> float:
-        """Bytes/s per NIC and direction when `nodes` nodes exchange, of a NIC that carries `nic` bytes/s."""
+    def shared_by(self, in_node: int, share: float) -> Self:
+        """What one of so many groups of GPUs in a node has, with its share of a NIC: streams are a group's own."""
+        parts = (("cpu_bandwidth", 1 / in_node), ("staging", share))
+        return self.model_copy(update={name: rate * part for name, part in parts if (rate := getattr(self, name))})
+
+    def rate(self, nic: float, nodes: int, nics: int = 1) -> float:
+        """Bytes/s per NIC and direction when `nodes` nodes exchange, of `nics` in a node that carry `nic` bytes/s."""
         sockets = self.streams * self.stream_bandwidth if self.stream_bandwidth else np.inf
-        carried = min(nic, sockets, self.cpu_bandwidth or np.inf)
+        carried = min(nic, sockets, self.cpu_bandwidth / nics if self.cpu_bandwidth else np.inf)
         if self.staging and self.store_and_forward:
             carried = 1 / (1 / carried + 1 / self.staging)
         elif self.staging:

@@ -471,6 +471,17 @@ def test_groups_that_share_a_node_share_its_rails():
     assert (crowded.rails, crowded.carried(2)) == (1, B / 4)
 
 
+@pytest.mark.parametrize(("groups", "share"), [(2, 1), (4, 1), (8, 1 / 2)])
+def test_groups_share_what_is_a_node_s_and_what_is_a_nic_s(groups, share):
+    """Four NICs with a bucket and a way through memory each, and CPUs that copy for all of them."""
+    whole = SingleSwitch(bandwidth=B, burst=6e3, nics_per_node=4, transport={"kind": "tcp", "staging": 3e8})
+    part = whole.shared_by(groups, groups)
+    assert (part.burst, part.carried(2)) == (share * 6e3, share * 3e8)
+    slow = whole.model_copy(update={"transport": Transport(kind="tcp", cpu_bandwidth=4e8)})
+    part = slow.shared_by(groups, groups)
+    assert (slow.carried(2), part.rails * part.carried(2)) == (1e8, pytest.approx(4e8 / groups))
+
+
 @pytest.mark.parametrize(("groups", "nics"), [(8, 8), (3, 4)])
 @pytest.mark.parametrize("fabric", SWITCHED)
 def test_groups_that_share_a_node_share_links_between_switches(fabric, groups, nics):

@@ -142,14 +142,19 @@ def test_groups_share_the_links_between_switches(stated):
     assert (busiest.name, busiest.nbytes) == ("leaf 0 to spine 0", pytest.approx(4 * 1.5 * PARAMETERS))
 
 
-def test_groups_in_a_node_share_its_nic():
-    """All-reduces of four parts of 1 GB of gradients, each with a quarter of 10 GB/s: 2 x 3/4 x 256 MB / 2.5 GB/s."""
-    made = predicted({"kind": "fsdp", "shard": 4})
+@pytest.mark.parametrize(
+    ("transport", "rate"),
+    [({}, 2.5e9), ({"staging": "4 GB/s"}, 1e9), ({"cpu_bandwidth": "2 GB/s"}, 5e8), ({"stream_bandwidth": 1e9}, 1e9)],
+)
+def test_groups_in_a_node_share_its_nic_and_its_way_through_the_host(transport, rate):
+    """All-reduces of four parts of 1 GB of gradients, each with a quarter of 10 GB/s, or of what its host moves less:
+    2 x 3/4 x 256 MB / 2.5 GB/s. Connections are a group's own."""
+    made = predicted({"kind": "fsdp", "shard": 4}, network={"transport": {"kind": "rdma", **transport}})
     each = 2 * 3 / 4 * NUMEL  # bytes of a unit's part: 4 B x elements / 4
     inside = 3 / 4 * (8 * PARAMETERS - 2 * NUMEL) / 100e9
-    assert made.plan.prices.seconds == pytest.approx([each / 2.5e9])
+    assert made.plan.prices.seconds == pytest.approx([each / rate])
     hidden = made.result.communication_total
-    assert hidden == pytest.approx(BLOCKS * each / 2.5e9 + inside, rel=0.2)  # as far as they do not overlap
+    assert hidden == pytest.approx(BLOCKS * each / rate + inside, rel=0.2)  # as far as they do not overlap
     several = predicted({"kind": "fsdp", "shard": 4}, network={"nics_per_node": 4})
     assert several.plan.prices.seconds == pytest.approx([each / 10e9])
 

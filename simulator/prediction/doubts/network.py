@@ -152,7 +152,7 @@ def _unmeasured_transport(network: Fabric, nodes: int) -> list[str]:
     transport = network.transport
     if nodes == 1 or transport is None or transport.prior_width is None:
         return []
-    nic, left = network.bandwidth, transport.rate(network.bandwidth, nodes)
+    nic, left = network.bandwidth, network.carried_by_nic(network.bandwidth, nodes)
     share = f", {show_bandwidth(left)} of {show_bandwidth(nic)}," if left < nic else ""
     off = f"by a factor of {transport.prior_width:g}"
     off = f"wrong {off} either way" if _times_faster(network, transport.prior_width) > 1 else f"too high {off}"
@@ -199,7 +199,7 @@ def _times_faster(network: Fabric, factor: float) -> float:
     nothing is said, may be higher.
     """
     transport, nic = network.transport, network.bandwidth
-    return factor if transport is None or network.fitted_for else min(factor, nic / transport.rate(nic, 1))
+    return factor if transport is None or network.fitted_for else min(factor, nic / network.carried_by_nic(nic, 1))
 
 
 def links_of(network: Fabric, nodes: int, gpus_per_node: int) -> Iterator[tuple[str, LinkWidth]]:

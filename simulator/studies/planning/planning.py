@@ -247,7 +247,7 @@ def _limit_of_transport(scenario: Scenario, unknown: Unknown) -> str | None:
     network = scenario.cluster.network
     if unknown.key != BANDWIDTH or network.transport is None:
         return None
-    most = network.transport.rate(unknown.tried[-1], scenario.cluster.nodes)
+    most = network.carried_by_nic(unknown.tried[-1], scenario.cluster.nodes)
     if most >= unknown.tried[-1]:
         return None
     return f"{network.transport.kind} carries at most {show_bandwidth(most)} over a NIC, however fast it is"
