@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from functools import wraps
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -78,7 +81,7 @@ def _remembered(find: Callable[[Machine, Layout], Edges]) -> Callable[[Machine, 
 
 @_remembered
 def rings(machine: Machine, layout: Layout) -> Edges:
-    """One ring for each NIC: it enters every node at the NIC's first GPU and leaves it by another NIC.
+    """One ring for each NIC: it enters every node at the NIC's first GPU, and no other ring leaves by the same NIC.
 
     Inside a node it visits the GPUs in turn, or along the rings that direct links form.
     """
@@ -90,10 +93,46 @@ def rings(machine: Machine, layout: Layout) -> Edges:
             members = np.array(order)
             parts.append(Edges(members, np.roll(members, -1), np.full(g, share / whole)))
         return _merged(parts, g)
-    for nic in range(machine.nics):
-        members = (np.arange(nodes)[:, None] * g + np.array(_visit(machine, g, nic))).ravel()
+    for way in _visits(machine, g):
+        members = (np.arange(nodes)[:, None] * g + np.array(way)).ravel()
         parts.append(Edges(members, np.roll(members, -1), np.full(len(members), 1 / machine.nics)))
     return _merged(parts, layout.workers)
+
+
+def _visits(machine: Machine, g: int) -> list[list[int]]:
+    """The GPUs of a node in the order of the ring of each NIC, so that no two rings leave the node by the same NIC.
+
+    Where direct links lead them to the same one, each goes round a ring of links that takes it to the NIC so many after
+    its own, for the number with which the fullest link carries least; where there is none, they leave as they do.
+    """
+    orders = [_visit(machine, g, nic) for nic in range(machine.nics)]
+    if len({order[-1] % machine.nics for order in orders}) == machine.nics:
+        return orders
+    fullest, apart = min(_leave_apart(machine, after) for after in range(machine.nics))
+    return apart if math.isfinite(fullest) else orders
+
+
+def _leave_apart(machine: Machine, after: int) -> tuple[float, list[list[int]]]:
+    """How full the fullest link is, and the order of each NIC's ring, where it leaves by the NIC so many after its own.
+
+    One NIC after the other takes the ring, either way round, that fills links least. They are as wide as all rings
+    together use them. Infinitely full where a NIC has no such ring.
+    """
+    width, load = defaultdict[frozenset[int], float](float), Counter[tuple[int, int]]()
+    for order, share in machine.cycles:
+        for link in pairwise((*order, order[0])):
+            width[frozenset(link)] += share
+    fullest, made = 0.0, list[list[int]]()
+    for nic in range(machine.nics):
+        both = [list(way) for order, _ in machine.cycles for way in (order, order[::-1])]
+        ways = [way[way.index(nic) :] + way[: way.index(nic)] for way in both]
+        fits = [way for way in ways if (way[-1] - nic - after) % machine.nics == 0]
+        filled = [max((load[link] + 1) / width[frozenset(link)] for link in pairwise(way)) for way in fits]
+        full, way = min(zip(filled, fits, strict=True), default=(math.inf, []))
+        load.update(pairwise(way))
+        fullest = max(fullest, full)
+        made.append(way)
+    return fullest, made
 
 
 def _visit(machine: Machine, g: int, nic: int) -> list[int]:
@@ -132,7 +171,8 @@ def trees(machine: Machine, layout: Layout) -> Edges:
             heads = range(machine.nics if nodes > 1 else g)
             chains = [([(head + step) % g for step in range(g)], 1 / len(heads)) for head in heads]
             if machine.cycles:
-                chains = [(_visit(machine, g, head), 1 / len(heads)) for head in heads]
+                ways = _visits(machine, g) if nodes > 1 else [_visit(machine, g, head) for head in heads]
+                chains = [(way, 1 / len(heads)) for way in ways]
         inside = []
         for order, share in chains:
             members = np.arange(nodes)[:, None] * g + np.array(order)

@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from simulator.fabrics.intra_node import pack_rings
 from simulator.hardware.machine import Machine
 from simulator.models.exchange import Layout, Round
 from simulator.topologies.double_binary_tree import two_trees
@@ -16,6 +17,12 @@ from simulator.topologies.mpi_algorithms import choose
 from simulator.topologies.nccl_channels import Channels, rings, trees
 
 LIMIT, QUEUE = 100.0, 250.0
+NVLINKS = (
+    *((0, 1, 1), (0, 2, 1), (0, 3, 2), (1, 2, 2), (1, 3, 1), (2, 3, 2)),
+    *((4, 5, 1), (4, 6, 1), (4, 7, 2), (5, 6, 2), (5, 7, 1), (6, 7, 2)),
+    *((0, 4, 2), (1, 5, 2), (2, 6, 1), (3, 7, 1)),
+)
+"""Of a DGX-1 with V100: GPUs, and how many links join them."""
 
 
 def by_pair(item, row=0):
@@ -144,6 +151,31 @@ def test_a_ring_visits_the_gpus_of_a_node_in_turn():
             for pair in pairwise([*order, *(gpu + 4 for gpu in order), order[0]]):
                 right[pair] = right.get(pair, 0) + 1 / nics
         assert by_pair(Round(edges.src, edges.dst, edges.share[None])) == right
+
+
+def test_no_two_rings_over_direct_links_leave_a_node_by_the_same_nic():
+    """GPUs 0 and 2 have NIC 0. In turn, 0 1 2 3 and 1 0 2 3 both leave by NIC 1. Of the rings to the next NIC, 0 1 2 3
+    comes first, and beside it 1 0 3 2 uses each link once, whereas 1 2 3 0 would share that from 1 to 2."""
+    machine = Machine(nics=2, cycles=(((0, 1, 2, 3), 1.0), ((0, 2, 3, 1), 1.0)))
+    edges, right = rings(machine, Layout(2, 4)), {}
+    for order in ((0, 1, 2, 3), (1, 0, 3, 2)):
+        for pair in pairwise([*order, *(gpu + 4 for gpu in order), order[0]]):
+            right[pair] = right.get(pair, 0) + 1 / 2
+    assert by_pair(Round(edges.src, edges.dst, edges.share[None])) == right
+
+
+def test_a_quarter_of_a_payload_enters_and_leaves_a_dgx_1_by_each_of_four_nics():
+    """GPUs n and n + 4 have NIC n; NVLinks, twice as fast as NICs, carry two rings at most."""
+    cycles = pack_rings(NVLINKS, 8)
+    edges = rings(Machine(nics=4, cycles=cycles), Layout(3, 8))
+    between = edges.src // 8 != edges.dst // 8
+    for end in (edges.src, edges.dst):
+        each = np.bincount(end[between] % 4, weights=edges.share[between])
+        np.testing.assert_allclose(each, 3 / 4)
+    links = {pair: count for a, b, count in NVLINKS for pair in ((a, b), (b, a))}
+    ends = zip((edges.src % 8)[~between].tolist(), (edges.dst % 8)[~between].tolist(), strict=True)
+    for pair, share in zip(ends, edges.share[~between].tolist(), strict=True):
+        assert share <= 2 / 4 * links[pair]
 
 
 @pytest.mark.parametrize("nics", [1, 2])
