@@ -249,13 +249,15 @@ class PushPull(Record):
 class Round(Record):
     """Messages that are sent at the same time: their places (m,), and their bytes (b, m) for b payloads at once.
 
-    `repeat`: how often the same messages are sent, one after the other.
+    `repeat`: how often the same messages are sent, one after the other. `independent`: they pass on nothing that their
+    senders receive in a round before, so that only links, which send in order, make them wait.
     """
 
     src: Ints
     dst: Ints
     nbytes: Floats
     repeat: int = 1
+    independent: bool = False
 
     def backwards(self) -> Round:
         """The messages of a round, each from its receiver to its sender."""
@@ -339,12 +341,13 @@ def all_to_all_between_nodes(nbytes: Floats, layout: Layout) -> list[Round]:
 def _send_on(nbytes: Floats, layout: Layout, nodes: range, places: range) -> list[Round]:
     """A round for every so many nodes and places on that a worker sends to, all but to itself."""
     workers, p, g = np.arange(layout.workers), layout.workers, layout.gpus_per_node
-    return [
+    rounds = [
         send(workers, (workers - workers % g + node * g) % p + (workers + place) % g, nbytes[:, None])
         for node in nodes
         for place in places
         if node or place
     ]
+    return [replace(item, independent=True) for item in rounds]
 
 
 def binomial_reduce(nbytes: Floats, layout: Layout) -> list[Round]:

@@ -156,7 +156,7 @@ def _assumed(kind: Kind, network: Fabric, device: str, layout: Layout, library: 
     if kind not in PRIMITIVES:
         inner = network.node_links(range(layout.gpus_per_node)).latency
         start_ups = [network.latency] * (layout.nodes > 1) + [inner] * (layout.gpus_per_node > 1)
-        yield "messages at the links' rate, each with the start-up of its link; those to different workers in turn"
+        yield "messages at the links' rate, each with the start-up of its link; those over one link in turn"
         if not all(start_ups):
             yield "no start-up of a message is stated for some of its links: times of small ones are lower bounds"
         return

@@ -50,6 +50,18 @@ def test_messages_take_start_ups_and_bytes():
     assert one("all_to_all", 8e6, PLAIN, Layout(4, 1)).time == pytest.approx(3 * (1e-3 + 2e6 / 1e9))
 
 
+def test_messages_over_links_of_their_own_travel_at_once():
+    """An eighth of 1 GiB over each xGMI link of 48 GB/s; ports of a switch send the seven parts in turn. Between two
+    nodes of two with NICs of 1 GB/s, what goes to the other GPU of the node passes beside the first of two messages."""
+    mesh, ports = (read_part(name, "networks") for name in ("mi300x-nodes", "400gb-h100-nodes"))
+    assert one("all_to_all", 1024 * MIB, mesh, Layout(1, 8)).time == pytest.approx(3.4e-6 + 128 * MIB / 48e9)
+    links = ports.intra_node
+    each = links.latency + 128 * MIB / links.bandwidth
+    assert one("all_to_all", 1024 * MIB, ports, Layout(1, 8)).time == pytest.approx(7 * each)
+    pairs = PLAIN.model_copy(update={"nics_per_node": 2, "intra_node": links})
+    assert one("all_to_all", 8e6, pairs, Layout(2, 2)).time == pytest.approx(2 * (1e-3 + 2e6 / 1e9))
+
+
 @pytest.mark.parametrize(("network", "nodes", "gpus"), [("slingshot-polaris", 8, 4), ("nvswitch-h100", 1, 8)])
 @pytest.mark.parametrize("size", [MIB, 256 * MIB])
 def test_an_all_reduce_takes_what_run_counts_for_it(network, nodes, gpus, size):

@@ -59,7 +59,8 @@ def phases_of(step: Communication, slot: int, network: NetworkSetup, *, protocol
     layout, topology = network.wiring.layout, network.topology
     if isinstance(step, PushPull | Messages):
         key = topology.fingerprint, step, layout, slot
-        made = Phases(_known.get(key, lambda: topology.rounds(step, layout, slot)))
+        phases = _known.get(key, lambda: topology.rounds(step, layout, slot))
+        made = Phases(join_independent(rounds, network.wiring) for rounds in phases)
         made.algorithm = "push and pull" if isinstance(step, PushPull) else "messages", topology.kind
         return made
     choice, _, total, rounds = next(carry_collectives([step], network))
@@ -76,6 +77,31 @@ def phases_of(step: Communication, slot: int, network: NetworkSetup, *, protocol
     if protocol and rounds and choice.beside is not None:
         made.start_up += float(choice.beside[0])
     return made
+
+
+def join_independent(rounds: Rounds, wiring: Wiring) -> Rounds:
+    """Rounds that do not wait for what earlier ones bring, as few as links allow that send and receive in order.
+
+    A message goes with the first round after all those in which an earlier one uses a link of its way. Where all
+    messages of a place leave by one port, rounds stay as they are; over direct links to each other place all go at
+    once.
+    """
+    if not all(item.independent for item in rounds) or len(rounds) < 2:
+        return rounds
+    src, dst = ends_of(rounds)
+    links = np.stack(wiring.route(src, dst).links, axis=1)
+    used = np.zeros(len(wiring.capacity) + 1, dtype=np.int64)  # by so many rounds; the last one stands for no link
+    number, before = np.zeros(len(src), dtype=np.int64), 0
+    for item in rounds:
+        here = slice(before, before := before + len(item.src))
+        number[here] = used[links[here]].max(axis=1)
+        np.maximum.at(used, links[here], number[here, None] + 1)
+        used[-1] = 0
+    if number.max() + 1 == len(rounds):
+        return rounds
+    nbytes = np.concatenate([item.nbytes for item in rounds], axis=1)
+    together = (np.flatnonzero(number == each) for each in range(number.max() + 1))
+    return [Round(src[some], dst[some], nbytes[:, some]) for some in together]
 
 
 def carry_collectives(

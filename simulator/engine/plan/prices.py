@@ -225,7 +225,7 @@ def _stack_messages(steps: Sequence[Communication], network: NetworkSetup) -> li
     alike: dict[object, list[tuple[int, Rounds]]] = defaultdict(list)
     for place, step in enumerate(steps):
         if isinstance(step, Messages):
-            rounds = network.topology.as_sent(step.rounds(network.wiring.layout))
+            (rounds,) = phases_of(step, 0, network)
             if rounds:
                 ends = ((item.src.tobytes(), item.dst.tobytes(), item.repeat) for item in rounds)
                 alike[step.pattern, *ends].append((place, rounds))

@@ -7,8 +7,9 @@ from simulator.engine.plan import phases
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.phases import phases_of
 from simulator.engine.plan.prices import price_steps
+from simulator.fabrics.intra_node import IntraNode
 from simulator.fabrics.single_switch import SingleSwitch
-from simulator.models.exchange import AllReduce, Layout, PushPull
+from simulator.models.exchange import AllReduce, Layout, Messages, PushPull, all_to_all
 from simulator.prediction.run import run
 from simulator.scenario.reading import load
 from simulator.topologies.nccl import Nccl
@@ -51,6 +52,33 @@ def test_of_a_start_up_the_longest_way_of_a_message_is_left_out():
     beside = 0.0 if choice.beside is None else choice.beside[0]
     assert phases_of(AllReduce(1e3), 0, network).start_up == pytest.approx(choice.start_up[0] - 30e-6 + beside)
     assert phases_of(AllReduce(1e3), 0, network, protocol=False).start_up == 0
+
+
+SQUARE = IntraNode(bandwidth=1e9, latency=1e-4, host=2e8, mesh=((0, 1, 1), (1, 2, 1), (2, 3, 1), (0, 3, 1)))
+SWITCH = IntraNode(bandwidth=1e9, latency=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("inside", "layout", "rounds"),
+    [
+        (SQUARE, Layout(1, 4), [12]),  # 8 messages to neighbours, and 4 across through the host
+        (SWITCH, Layout(1, 4), [4, 4, 4]),
+        (SWITCH, Layout(2, 2), [8, 4]),  # those in a node beside the first ones between the nodes
+        (SQUARE, Layout(2, 4), [32, 8, 8, 8]),
+    ],
+)
+def test_messages_that_wait_for_nothing_but_links_go_as_soon_as_these_are_free(inside, layout, rounds):
+    """By fold and by flows; the longest way is a NIC's, or across a square through the host."""
+    fabric = SingleSwitch(bandwidth=1e8, latency=1e-3, nics_per_node=layout.gpus_per_node, intra_node=inside)
+    step, wiring = Messages("tokens", (1e5,), all_to_all), fabric.wire(layout)
+    seconds = []
+    for fidelity in ("fold", "flows"):
+        network = NetworkSetup(Nccl(), fabric, wiring, fidelity=fidelity)
+        assert [len(item.src) for item in phases_of(step, 0, network)[0]] == rounds
+        seconds += price_steps([step], [(0, 0)], network).seconds.tolist()
+    slowest = 2e8 if inside.mesh else 1e9
+    each = 1e-3 + 1e5 / 1e8 if layout.nodes > 1 else 1e-4 + 1e5 / slowest
+    assert seconds == pytest.approx([len(rounds) * each] * 2)
 
 
 def test_a_push_and_its_pull_follow_each_other():
