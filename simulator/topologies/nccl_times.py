@@ -154,27 +154,35 @@ class NcclTimes(Record, dict=True):
         """Seconds for which data travel between nodes beyond the network's latency: through switches or between sites.
 
         A chunk of a ring goes through all nodes in order: once for a gather, twice for an all-reduce, each time without
-        the step that would lead back. Trees over nodes in order cross each border between sites at most once in each
-        direction, as the way through all nodes and back does, and a broadcast has one direction only.
+        the step that would lead back. One of PAT goes forward in the same way, past some of them. Trees over nodes in
+        order cross each border between sites at most once in each direction, as the way through all nodes and back
+        does, and a broadcast has one direction only.
         """
         far, layout = self.machine.far_latency, self.layout
-        if algorithm == RING:
+        if algorithm in (RING, PAT):
             return far * self._across / layout.nodes
         return far / 2 if self.primitive in ("broadcast", "reduce") else far
 
     @cached_property
     def _constants(self) -> Floats:
-        """Start-ups (6, 3) by NCCL's constants. A chunk of a ring crosses one step between nodes for every node."""
+        """Start-ups (6, 3) by NCCL's constants, in which messages take as long as those of InfiniBand, and what they
+        take beyond that. A chunk of a ring crosses one step between nodes for every node, one of PAT ceil(log2 N).
+        """
         known, terms = self.known, self.machine.terms
-        beyond = max(0.0, self.machine.latency - WITHIN_CONSTANTS) * np.array([1, 1, 2])
+        message = max(0.0, self.machine.latency - WITHIN_CONSTANTS)
+        beyond = message * np.array([1, 1, 2])
         for number, name in enumerate(PROTOCOLS):
             if name in terms.hop_latency:
                 beyond[number] = max(0.0, terms.hop_latency[name] + self._beyond_measured)
         inside = known.tables.hop[known.intra]
         slow = np.array([0, 0, max(0.0, self.machine.inside_latency - inside[RING, SIMPLE])])
         primitive = "all_reduce" if self.primitive == "all_reduce" else "all_gather"
-        hops = (inside + slow, known.tables.hop["net"] + beyond)
-        return start_up(self._base, hops, primitive, self.layout, self._across)
+        hops = inside + slow, known.tables.hop["net"] + beyond
+        # NCCL takes 1/3.5 of a hop for a step of PAT, but each waits for the whole message of the step before.
+        hops[1][PAT] = known.tables.hop["net"][PAT]
+        made = start_up(self._base, hops, primitive, self.layout, self._across)
+        made[PAT, SIMPLE] += (self.layout.nodes - 1).bit_length() * message
+        return made
 
     @property
     def _base(self) -> Floats:

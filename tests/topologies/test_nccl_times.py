@@ -93,6 +93,16 @@ def test_what_messages_take_beyond_infiniband_counts_for_every_step_and_twice_fo
     assert known_call.start_up(RING, LL, np.ones(1))[0] == pytest.approx(taken, rel=1e-12)
 
 
+@pytest.mark.parametrize(("nodes", "steps"), [(2, 1), (3, 2), (4, 2), (64, 6)])
+@pytest.mark.parametrize("primitive", ["all_gather", "reduce_scatter"])
+def test_every_step_of_pat_takes_a_whole_message(nodes, steps, primitive):
+    """NCCL takes 8 us, 14/3.5 for each of floor(log2 N) levels and 2.8 for each rank; 436 us are 434 more a message."""
+    made = times((nodes, 1), primitive, replace(NODE, latency=436e-6)).start_up(PAT, SIMPLE, np.ones(1))
+    known = 8 + (nodes.bit_length() - 1) * 4 + nodes * 2.8
+    assert made[0] == pytest.approx(1e-6 * (known + steps * 434), rel=1e-12)
+    assert made[0] > steps * 436e-6
+
+
 def test_on_one_node_steps_are_those_inside_whatever_the_network_takes():
     """8 GPUs: 14 steps of an all-reduce; 64 B for every channel and rank make nothing longer there."""
     machine = replace(NODE, latency=1.0, terms=LibraryTerms(step_overhead=((1e3, 1.0), (1e6, 1.0))))
@@ -125,6 +135,7 @@ def test_far_switches_count_once_for_each_way():
     assert beyond(RING, "all_reduce") == pytest.approx(15 / 8, rel=1e-9)
     assert beyond(RING, "all_gather") == pytest.approx(7.5 / 8, rel=1e-9)
     assert beyond(TREE, "all_reduce") == pytest.approx(1, rel=1e-9)
+    assert beyond(PAT, "all_gather") == beyond(RING, "all_gather")  # forward past the nodes, never back
     assert beyond(TREE, "broadcast") == beyond(TREE, "reduce") == pytest.approx(0.5, rel=1e-9)
 
 
