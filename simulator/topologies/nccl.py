@@ -188,7 +188,7 @@ class Nccl(Topology, kind="nccl"):
 
     - `tuning`: what NCCL knows about the machines, where it is not what the cluster says.
     - `tuner`: rows of a tuner plug-in, written out or in a .csv file; the first row that fits a payload decides.
-    - `algorithm`: as NCCL_ALGO, for example `ring` or `^tree`.
+    - `algorithm`: as NCCL_ALGO, for example `ring` or `^tree`; where NCCL has none of these, it chooses by itself.
     - `protocol`: as NCCL_PROTO, for example `LL,Simple` or `^LL128`.
     - `max_channels`: as NCCL_MAX_NCHANNELS.
     - `tree_up_to`: instead of NCCL's model, a binomial tree for all-reduces of up to so many bytes and one ring above,
@@ -238,7 +238,7 @@ class Nccl(Topology, kind="nccl"):
                     _label(number),
                     times.efficiency(algorithm, protocol, nbytes),
                     times.start_up(algorithm, protocol, nbytes),
-                    self._reason(expected_time[..., mask], number, bool(by_row[mask].any())),
+                    self._reason(primitive, expected_time[..., mask], number, bool(by_row[mask].any())),
                 )
             )
         return made
@@ -252,9 +252,9 @@ class Nccl(Topology, kind="nccl"):
 
     def _chosen_numbers(self, primitive: str, nbytes: Floats, layout: Layout, time: Floats) -> tuple[Ints, np.ndarray]:
         """The number of the chosen pair for each payload (b,), and whether a row of a tuner chose it."""
-        allowed = _allowed(ALGORITHMS, self.algorithm)[:, None] & _allowed(PROTOCOLS, self.protocol)
-        if (np.isfinite(time) & allowed[..., None]).any(axis=(0, 1)).all():
-            time = np.where(allowed[..., None], time, np.inf)
+        allowed = self._allowed_pairs[..., None]
+        if (np.isfinite(time) & allowed).any(axis=(0, 1)).all():
+            time = np.where(allowed, time, np.inf)
         chosen = time.reshape(-1, len(nbytes)).argmin(axis=0)
         by_row = np.zeros(len(nbytes), dtype=bool)
         protocols = [name.lower() for name in PROTOCOLS]
@@ -264,16 +264,25 @@ class Nccl(Topology, kind="nccl"):
             chosen[fits], by_row[fits] = number, True
         return chosen, by_row
 
-    def _reason(self, time: Floats, number: int, by_row: bool) -> str:
+    @property
+    def _allowed_pairs(self) -> npt.NDArray[np.bool_]:
+        """Which algorithms and protocols (6, 3) `algorithm` and `protocol` allow."""
+        return _allowed(ALGORITHMS, self.algorithm)[:, None] & _allowed(PROTOCOLS, self.protocol)
+
+    def _reason(self, primitive: str, time: Floats, number: int, by_row: bool) -> str:
         """Why a pair was chosen, with NCCL's estimates for the largest payload that it carries."""
         if by_row:
             return "a row of the tuner asks for it"
-        if asked := [f"{key}: {text}" for key in ("algorithm", "protocol") if (text := getattr(self, key))]:
-            return f"asked for by {' and '.join(asked)}"
+        asked = " and ".join(f"{key}: {text}" for key in ("algorithm", "protocol") if (text := getattr(self, key)))
+        if asked and self._allowed_pairs.flat[number]:
+            return f"asked for by {asked}"
         last = time.reshape(-1, time.shape[-1])[:, -1].copy()
         own, last[number] = last[number], np.inf
         next_best = int(last.argmin())
         reason = f"NCCL's model expects {show_time(own)} of it"
+        if asked:
+            name = primitive.replace("_", "-")
+            reason = f"NCCL cannot carry {name} here with {asked}, and chooses by itself: {reason}"
         if np.isfinite(last[next_best]):
             reason += f", and {show_time(last[next_best])} of {_label(next_best)}"
         return reason
@@ -293,7 +302,7 @@ def _label(number: int) -> str:
     return f"{ALGORITHMS[algorithm]} {PROTOCOLS[protocol]}"
 
 
-def _allowed(known: tuple[str, ...], text: str | None) -> np.ndarray:
+def _allowed(known: tuple[str, ...], text: str | None) -> npt.NDArray[np.bool_]:
     """Which of the names a list such as `ring,tree` or `^tree` allows."""
     if text is None:
         return np.ones(len(known), dtype=bool)

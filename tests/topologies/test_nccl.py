@@ -182,6 +182,23 @@ def test_the_choice_and_its_reason_stand_with_the_price():
 
 
 @pytest.mark.parametrize(
+    ("primitive", "asked"),
+    [
+        ("all_gather", {"algorithm": "tree"}),  # trees are for all-reduces,
+        ("broadcast", {"algorithm": "^ring"}),  # and broadcasts go along rings only;
+        ("all_reduce", {"algorithm": "nvls,collnet"}),  # between nodes it is NVLS tree, and these have no SHARP;
+        ("all_reduce", {"algorithm": "nvls_tree", "protocol": "LL"}),  # sums in switches have Simple only
+    ],
+)
+def test_what_nccl_does_not_have_is_not_said_to_be_asked_for(primitive, asked):
+    words = " and ".join(f"{key}: {text}" for key, text in asked.items())
+    (own,) = priced(cluster(8), 8, 8, [2**20], primitive=primitive).reasons.items()
+    (made,) = priced(cluster(8), 8, 8, [2**20], primitive=primitive, **asked).reasons.items()
+    name = primitive.replace("_", "-")
+    assert made == (own[0], f"NCCL cannot carry {name} here with {words}, and chooses by itself: {own[1]}")
+
+
+@pytest.mark.parametrize(
     ("device", "generation"),
     [
         ("NVIDIA A100-SXM4-40GB", "ampere"), ("NVIDIA H100 80GB HBM3", "hopper"), ("NVIDIA_H100_80GB_HBM3", "hopper"),
