@@ -15,6 +15,8 @@ from simulator.loading.documents import Document, KeyPath, read_document
 from simulator.loading.finding import named_file
 from simulator.loading.replacing import replace_key
 from simulator.models.small_cache import LatestResults
+from simulator.scenario.changes import as_data
+from simulator.scenario.reading import bind, bind_measurement
 from simulator.scenario.scenario import NOTES, Scenario
 from simulator.studies.sweep.grid import Axis
 
@@ -32,7 +34,8 @@ class Parts:
 
     def __init__(self, document: Document, near: Path, axes: tuple[Axis, ...], strict: bool) -> None:
         self.document, self.axes = document, axes
-        self.base_document, self.inside, self.base, self.near = _read_base(document, near)
+        self.base_document, self.near = _read_base(document, near, strict)
+        self.base = _shared_data(self.base_document, self.near, axes)
         self.context = {"units_required": strict, "near": self.near}
         self.anchored: dict[str, list[int]] = {}
         for place in sorted(range(len(axes)), key=lambda place: len(axes[place].parts)):
@@ -101,28 +104,37 @@ class PointDocument(Document, kw_only=True):
         parts, names = self.parts, tuple(str(part) for part in path)
         inside = [place for place, axis in enumerate(parts.axes) if names[: len(axis.parts)] == axis.parts]
         if not inside:
-            return parts.base_document.where((*parts.inside, *path))
+            return parts.base_document.where(path)
         place = max(inside, key=lambda item: len(parts.axes[item].parts))
         axis = parts.axes[place]
         return parts.document.where((*axis.place, self.choice[place], *path[len(axis.parts) :]))
 
 
-def _read_base(document: Document, near: Path) -> tuple[Document, KeyPath, dict[str, Any], Path]:
-    """The base scenario: its document, its place there, its data, and the folder where its names are looked up."""
+def _read_base(document: Document, near: Path, strict: bool) -> tuple[Document, Path]:
+    """The document of the base scenario, and the folder where its names are looked up."""
     given = document.data["base"]
-    if isinstance(given, Scenario | Mapping):
-        data = given.resolved() if isinstance(given, Scenario) else given
-        return document, ("base",), _without_notes(data), near
+    if isinstance(given, Scenario):
+        return Document(document.path, {**given.resolved(), "measured": bind_measurement(given).measured}, {}), near
+    if isinstance(given, Mapping):
+        marks = {path[1:]: mark for path, mark in document.marks.items() if path[:1] == ("base",)}
+        return Document(document.path, dict(given) if strict else as_data(given), marks), near
     where = document.describe_place(("base",))
     if not isinstance(given, str):
         raise InputError(Problem(where, "a scenario or its name", format_value(given)))
     found = named_file(given, "scenarios", where, near)
     named = read_document(found)
-    return named, (), _without_notes(named.mapping("a scenario: a mapping")), found.parent
+    named.mapping("a scenario: a mapping")
+    return named, found.parent
 
 
-def _without_notes(data: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in data.items() if key == "name" or key not in NOTES}
+def _shared_data(base: Document, near: Path, axes: tuple[Axis, ...]) -> dict[str, Any]:
+    """What the points have of the base: all but the question and the baseline.
+
+    Its measurement is that of the base as it is written; one that varies is of the points themselves.
+    """
+    varies = any(axis.parts[0] == "measured" for axis in axes)
+    data: dict[str, Any] = base.data if varies else bind(base.data, base, near)
+    return {key: value for key, value in data.items() if key in ("name", "measured") or key not in NOTES}
 
 
 @cache

@@ -21,6 +21,7 @@ from simulator.prediction.simulated import try_each
 from simulator.records import Struct, field
 from simulator.scenario.changes import with_value
 from simulator.scenario.conditions import number_of
+from simulator.scenario.reading import bind_measurement
 from simulator.scenario.scenario import Scenario
 from simulator.sparsifiers.dense import Dense
 from simulator.studies.storage.journal import PointOutcome, failed, succeeded
@@ -131,7 +132,7 @@ class GridPoints:
     @property
     def name(self) -> str:
         """The name of the sweep: its own, or that of its base (or the base's file) with the keys that vary."""
-        own = Path(self.parts.base_document.path).stem if not self.parts.inside else ""
+        own = Path(self.parts.base_document.path).stem if isinstance(self.document.data["base"], str) else ""
         base, keys = self.parts.base.get("name") or own, ", ".join(axis.key for axis in self.axes)
         return str(self.document.data.get("name") or (f"{base}, by {keys}" if base else "sweep"))
 
@@ -154,7 +155,7 @@ class GridPoints:
                 quantity = quantity_at(scenario, self.axes[place].parts)
                 if quantity is not None:
                     self.quantities[place, chosen] = quantity
-        return scenario
+        return bind_measurement(scenario)
 
     def evaluate(self, numbers: Sequence[int]) -> list[PointOutcome]:
         """Predict points together; an exception becomes the outcome's error."""

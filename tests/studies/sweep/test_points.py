@@ -12,7 +12,8 @@ from small_inputs import BASE
 from small_sweeps import DISTINCT, POINTS, results, swept, written
 
 from simulator.loading.documents import read_document
-from simulator.prediction.run import run
+from simulator.prediction.doubts.spread import compare_spreads
+from simulator.prediction.run import run, with_responses
 from simulator.scenario.reading import load
 from simulator.sparsifiers.topk import TopK
 from simulator.studies.processes.executors import Evaluation
@@ -22,6 +23,7 @@ from simulator.studies.sweep.sweep import PointFailed, run_sweep, sweep
 from simulator.studies.variants.crossing import evaluate
 
 LONG = pytest.mark.long
+QUICKSTART = (ROOT / "scenarios" / "quickstart.yaml").read_text()
 KEYS = ["sparsifier", "sparsifier.density", "cluster.nodes", "cluster.network.bandwidth_bytes_per_s"]
 
 
@@ -37,6 +39,25 @@ def test_a_point_is_what_run_predicts(whole):
         for key, value in row_of(run(load(base, tuple(keys))).result).items():
             got = row[key]
             assert (value is None and pd.isna(got)) or got == value, key
+
+
+def test_a_point_knows_what_was_measured_of_the_base_as_it_is_written(tmp_path):
+    """Also where the base is a mapping or a scenario; a measurement that varies is that of the point."""
+    (base := tmp_path / "base.yaml").write_text(QUICKSTART + "measured: {iteration_time: 560 ms, source: a timer}\n")
+    in_place = load("quickstart").resolved() | {"measured": {"iteration_time": 0.56, "source": "a timer"}}
+    vary = {"sparsifier": ["dense", "efsignsgd"], "cluster.nodes": [4, 8]}
+    keys = [dict(zip(vary, values, strict=True)) for values in itertools.product(*vary.values())]
+    for given in (str(base), in_place, load(base)):
+        made = sweep({"base": given, "vary": vary}, workers=1)
+        for row, each in zip(made.to_dict("records"), keys, strict=True):
+            wanted = row_of(run(load(given, each)).result_without_lists)
+            for key, value in wanted.items():
+                assert row[key] == value or (value is None and pd.isna(row[key])), key
+    path = written(tmp_path, f"base: {base}\nvary: {{measured.iteration_time: [550 ms, 560 ms]}}\nverdicts: true\n")
+    table, wanted = swept(path, tmp_path / "out").table, with_responses(run(load(base)))
+    assert table["iteration_time_s"][1] == wanted.spread.time
+    dense = with_responses(run(load(base, ("sparsifier=dense",))))
+    assert table["speed_up"][1] == compare_spreads(wanted.spread, dense.spread).value
 
 
 def test_columns_are_the_varied_keys_then_the_documents_then_the_error(whole):
