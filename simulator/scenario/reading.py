@@ -83,8 +83,8 @@ def bind(data: Any, document: Document, near: Path | None) -> Any:
     for key, value in at.items():
         base = value if key == WHOLE_JOB else replace_key(base, key, value, near, f"measured.at.{key}")
     document = document.with_changes(at, document.describe_place(("measured", "at")))
-    name = data.get("name", "measured")
-    return {**data, "measured": {**measured, "at": scenario_of({**base, "name": name}, document, near)}}
+    base = {"name": data.get("name", "measured"), **base}
+    return {**data, "measured": {**measured, "at": scenario_of(base, document, near)}}
 
 
 def bind_measurement(scenario: Scenario) -> Scenario:

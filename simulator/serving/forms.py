@@ -20,7 +20,7 @@ from simulator.records import Record, replace
 from simulator.scenario.catalogue import FAMILIES
 from simulator.scenario.changes import value_at
 from simulator.scenario.reading import parse_scenario
-from simulator.scenario.scenario import Scenario
+from simulator.scenario.scenario import NOTES, WHOLE_JOB, Scenario
 from simulator.units import show_quantity
 
 NAMED = {
@@ -237,12 +237,26 @@ def change_text(text: str, changes: Sequence[tuple[str, str]]) -> str:
     """The text with the changes: dotted keys, and new values as text, of which an empty one removes the key.
 
     Where one value takes the place of another, the rest of the text stays as it is. Otherwise the scenario is written
-    anew, without comments. Raises InputError for text that is no scenario, and for keys that cannot be set.
+    anew, without comments; so it is where a measurement has to say first of which job it is. Raises InputError for text
+    that is no scenario, and for keys that cannot be set.
     """
     for key, value in changes:
-        data = _changed_data(parse_scenario(text, PLACE).data, key, value)
+        before = parse_scenario(text, PLACE).data
+        data = _changed_data(before if key.partition(".")[0] in NOTES else _with_measured_job(before), key, value)
         text = _change_in_place(text, key, data) or as_yaml(data, default_flow_style=None)
     return text
+
+
+def _with_measured_job(data: dict[str, Any]) -> dict[str, Any]:
+    """The data whose measurement says of which job it is: of the one that they describe, before anything is changed."""
+    measured = data.get("measured")
+    if not isinstance(measured, dict):
+        return data
+    at = measured.get("at") or {}
+    if not isinstance(at, dict) or WHOLE_JOB in at:
+        return data
+    job = {key: value for key, value in data.items() if key == "name" or key not in NOTES}
+    return data | {"measured": {**measured, "at": {WHOLE_JOB: job, **at}}}
 
 
 def rename(text: str, name: str) -> str:

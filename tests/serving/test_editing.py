@@ -132,3 +132,18 @@ def test_of_one_node_the_bandwidth_inside_counts_and_fewer_nodes_of_many_gpus_ar
     assert form(TEXT, "cluster.gpus_per_node=8")[0].sliders[1].most == 512
     _, shown = form(change(("cluster.network.latency", "5 us")))
     assert shown["cluster.network"]["text"].startswith("written out in the text: 10 GbE")
+
+
+def test_what_was_measured_stays_that_of_the_text_as_it_was_first_written():
+    """Also of keys that it does not state, or that are removed."""
+    measured = TEXT + "measured: {iteration_time: 560 ms, source: a timer}\n"
+    changes = [("fidelity", "flows"), ("cluster.nodes", "16"), ("workload.compute_time", "")]
+    for count in range(1, len(changes) + 1):
+        once, one_by_one = change(*changes[:count], text=measured), measured
+        for each in changes[:count]:
+            one_by_one = change(each, text=one_by_one)
+        assert once == one_by_one
+        found = load(data(rename(once, "new")))
+        assert found.digest != found.measured.at.digest == load("quickstart").digest
+        if count == 2:
+            assert found.digest == load(data(measured), ("fidelity=flows", "cluster.nodes=16")).digest
