@@ -170,7 +170,7 @@ class AnswerService(Struct):
             yield {"part": "map", "html": render("map", heads=(), reason=reason)}
             return
         # Random differences between iterations are left out, and intervals are those of first order.
-        steady = without_randomness(scenario.model_copy(update={"versus": None, "measured": None, "question": ""}))
+        steady = without_randomness(scenario.model_copy(update={"versus": None, "question": ""}))
         cells, key, own = dict[MapPlace, MapCell](), bandwidth_key(scenario), scenario.cluster.nodes
         for count in sorted(nodes, key=lambda number: abs(math.log(number / own))):
             for bandwidth in bandwidths:

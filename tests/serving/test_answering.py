@@ -8,10 +8,13 @@ import pytest
 from served_pages import TEXT
 
 from simulator.models.timeline import Span
-from simulator.scenario.reading import load
+from simulator.prediction.run import run
+from simulator.scenario.changes import without_randomness
+from simulator.scenario.reading import load, parse_scenario
 from simulator.serving import answering
 from simulator.serving.answering import AnswerService, grid_around
 from simulator.serving.fragments import describe_cell, draw_timeline
+from simulator.units import show_time
 
 TWO_NODES = TEXT.replace("nodes: 8", "nodes: 2")
 
@@ -44,6 +47,12 @@ def test_a_map_has_a_row_for_each_number_of_nodes_its_own_first_and_frames_the_s
     cells = re.findall(r'<td class="([^"]*)" title="([\d.]+) times (\w+)[^>]*>([^<]*)', made[-1]["html"])
     assert [place for place, cell in enumerate(cells) if cell[0].endswith(" here")] == [17]  # in the last row
     assert (cells[0][2], cells[-1][2]) == ("faster", "slower")  # slow links of many nodes; fast ones of few
+
+
+def test_the_map_knows_what_was_measured():
+    measured = TWO_NODES + "measured: {iteration_time: 500 ms, source: a timer}\n"
+    time = run(without_randomness(load(parse_scenario(measured, "").data))).spread.time
+    assert f"slower: {show_time(time)}, dense" in answer(measured)[-1]["html"]
 
 
 def test_a_newer_question_ends_an_answer_between_its_parts_and_a_slow_map_is_left_out():

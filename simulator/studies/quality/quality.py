@@ -58,7 +58,7 @@ def _variants(scenario: Scenario, measured: MeasuredIterations) -> Iterator[Scen
         if each.recipe.error_feedback and each.recipe.local_steps == steps and each.recipe.precision == "fp32"
     ]
     for member in [*members, scenario.sparsifier]:
-        changed = scenario.model_copy(update={"sparsifier": member, "measured": None, "versus": None})
+        changed = scenario.model_copy(update={"sparsifier": member, "versus": None})
         name = member.model_dump_json() + member.kind
         if member.kind != Dense.kind and name not in seen:
             yield changed

@@ -14,6 +14,7 @@ from simulator.errors import InputError
 from simulator.prediction.doubts.doubt import Doubt
 from simulator.prediction.doubts.spread import Response, Spread, Tails, compare_spreads
 from simulator.prediction.iterations_to_target import Iterations
+from simulator.prediction.run import run
 from simulator.reporting.answers.trained import TrainedPlace, TrainingQuality
 from simulator.scenario.reading import load
 from simulator.studies.quality import iterations, quality
@@ -104,6 +105,16 @@ def test_iterations_by_hand(folder, monkeypatch):
     ]  # fmt: skip
     assert "a factor of 1.50 in nine of ten cases, as 7 pairs of" in told[0] and "(1,000 elements)" in told[0]
     assert len(MeasuredIterations(made_study(), place, False, 1000.0).warnings(sparse)) == 1
+
+
+def test_every_method_is_predicted_with_what_was_measured_of_the_scenario(folder, study):
+    known = scenario(folder, *OWN, "measured={iteration_time: 4 ms, source: a timer}")
+    made = rows(describe_quality(study, known))
+    for method in ("dense", "topk 0.01"):
+        kind, _, density = method.partition(" ")
+        changed = load(known, {"sparsifier": {"kind": kind, "density": float(density)} if density else kind})
+        free = load(changed, {"measured": None})
+        assert made[method].iteration_time == run(changed).spread.time != run(free).spread.time
 
 
 def test_that_failures_are_in_none_of_the_times_is_said(folder, study):
