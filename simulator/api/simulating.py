@@ -10,6 +10,8 @@ from simulator.engine.refusals import as_input_error
 from simulator.errors import InputError, Problem
 from simulator.prediction.draws import draw_differences
 from simulator.prediction.job_setup import plans_of
+from simulator.prediction.run import as_measured
+from simulator.scenario.changes import with_value
 from simulator.scenario.reading import ScenarioSource, load
 
 
@@ -19,8 +21,9 @@ def simulation(source: ScenarioSource, /, messages: bool = False, **overrides: A
     `source` and `overrides` as in `run`; of a recorded trace selections are those of the closed form. `messages`: every
     message is followed on NICs and links, also of exchanges that have a price; then own messages and changed rates
     count. Where nothing is added, iterations take the times of `run`; with `messages` those of `fidelity: flows`, in
-    which measured curves of collectives do not count. Iterations follow each other on one clock, on which a link that
-    `cluster.links` changes does so once, and not in every iteration, as it does in `run`.
+    which measured curves of collectives do not count. What was measured moves the scenario's figures as in `run`.
+    Iterations follow each other on one clock, on which a link that `cluster.links` changes does so once, and not in
+    every iteration, as it does in `run`.
 
     Raises InputError for a wrong scenario, where its parts cannot work together, and for `messages` of a fold.
     """
@@ -29,6 +32,7 @@ def simulation(source: ScenarioSource, /, messages: bool = False, **overrides: A
     if messages and scenario.fidelity == "fold":
         hint = "a fold follows no messages: set `fidelity` to `auto`"
         raise InputError(Problem(f"{where}: fidelity", "`auto` or `flows`", "`fold`", hint))
+    scenario = as_measured(with_value(scenario, "fidelity", "flows") if messages else scenario)
     with as_input_error(where):
         plan, other_jobs = plans_of(scenario, followed=messages)
         draws = draw_differences(scenario, plan, bool(other_jobs) or plan.remembers)

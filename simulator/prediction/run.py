@@ -126,14 +126,27 @@ def _simulate(
     remedies: bool = False,
 ) -> list[Simulated | InputError]:
     """Scenarios, simulated where a measurement moves them to; what does not fit into a GPU is refused."""
-    pairs = zip(scenarios, carried, strict=True)
-    places = [each.scenario if isinstance(each, Carried) else each or scenario for scenario, each in pairs]
+    places = _move(scenarios, carried)
 
     def fitting(made: Simulated) -> Simulated:
         refuse_what_does_not_fit(made.scenario, made.memory, remedies=remedies)
         return made
 
     return try_each(simulate_batch(places, keep_iterations, terms=terms), fitting)
+
+
+def as_measured(scenario: Scenario) -> Scenario:
+    """The scenario with its figures where its measurement moves them to, as `run` simulates it; itself without one.
+
+    Raises InputError where the measurement cannot be.
+    """
+    return unless_refused(_move([scenario], _carry([scenario]))[0])
+
+
+def _move(scenarios: Sequence[Scenario], carried: Sequence[Carried | InputError | None]) -> list[Scenario | InputError]:
+    """Scenarios where their measurements move them to."""
+    pairs = zip(scenarios, carried, strict=True)
+    return [each.scenario if isinstance(each, Carried) else each or scenario for scenario, each in pairs]
 
 
 def _carry(scenarios: Sequence[Scenario]) -> list[Carried | InputError | None]:

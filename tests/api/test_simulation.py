@@ -24,6 +24,18 @@ def test_nothing_added_takes_the_time_of_run(name, iterations):
     assert mean / (period.steps if period else 1) == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.parametrize("messages", [False, True])
+def test_what_was_measured_moves_it_as_it_moves_run(messages):
+    job = load("quickstart", {"sparsifier": "dense", "measured": {"iteration_time": 0.4, "source": "a timer"}})
+    changes = {"cluster.nodes": 2, "iterations": 1, "warmup": 0}
+    (iteration,) = simulation(job, messages, **changes).run()
+    flows = {"fidelity": "flows"} if messages else {}
+    expected, free = (
+        run(job, intervals="none", **changes, **flows, **known).iteration_time for known in ({}, {"measured": None})
+    )
+    assert iteration.time == pytest.approx(expected, rel=1e-12) and expected != pytest.approx(free, rel=1e-3)
+
+
 @pytest.mark.long
 def test_a_link_that_fails_does_so_once_in_all_iterations():
     first, second = simulation("failover", iterations=2).run()
