@@ -54,37 +54,56 @@ class Machine:
         self.span("cuda_runtime", "cudaStreamSynchronize", begin, self.host, correlation=0)
 
 
-def forward_and_backward(machine, layers, first):
-    """The passes over layers of (elements, GPU forward, GPU backward, host forward, host backward)."""
+NODE = "autograd::engine::evaluate_function: "
+
+
+def forward(machine, number, work, launching):
+    """The forward operation of one layer."""
+    begin = machine.host
+    machine.host += 1
+    machine.run(work, launching - 1)
+    machine.span("cpu_op", "aten::linear", begin, machine.host, **{"Sequence number": number, "Fwd thread id": 0})
+
+
+def forward_and_backward(machine, layers, first, again=False):
+    """The passes over layers of (elements, GPU forward, GPU backward, host forward, host backward).
+
+    `again`: each layer is computed again inside of a node of its backward pass, with numbers of its own.
+    """
     numbered = list(enumerate(layers, first))
     for number, (_, work, _, launching, _) in numbered:
+        forward(machine, number, work, launching)
+    for number, (numel, work, back, launching, back_launching) in reversed(numbered):
+        outer, names = machine.host, {"Sequence number": number, "Fwd thread id": 1}
+        if again:
+            names = names | {"Sequence number": first + 50 + len(layers) + first - number}
+            forward(machine, names["Sequence number"], work, launching)
         begin = machine.host
-        machine.host += 1
-        machine.run(work, launching - 1)
-        machine.span("cpu_op", "aten::linear", begin, machine.host, **{"Sequence number": number, "Fwd thread id": 0})
-    for number, (numel, _, work, _, launching) in reversed(numbered):
-        begin = machine.host
-        machine.run(work, launching - 1)
-        names = {"Sequence number": number, "Fwd thread id": 1}
-        node = "autograd::engine::evaluate_function: AddmmBackward0"
-        machine.span("cpu_op", node, begin, machine.host, **names)
+        machine.run(back, back_launching - 1)
+        machine.span("cpu_op", f"{NODE}AddmmBackward0", begin, machine.host, **names)
         dims = {"Input Dims": [[numel]], "Input type": ["float"]}
         machine.span("cpu_op", "torch::autograd::AccumulateGrad", machine.host, machine.host + 1, **dims)
         machine.host += 1
+        if again:
+            names = {"Sequence number": number, "Fwd thread id": 1}
+            machine.span("cpu_op", f"{NODE}CheckpointFunctionBackward", outer, machine.host, **names)
 
 
-def profiled_steps(layers, *, steps=5, waits=True, loading=0, copy=0, update=(0, 0), slow=(), room=None, nccl=0):
+def profiled_steps(
+    layers, *, steps=5, waits=True, loading=0, copy=0, update=(0, 0), slow=(), room=None, nccl=0, passes=1, again=False
+):
     """A trace of steps 3, 4, ..., and when each one ended on the host and on the GPU.
 
     A step fetches a batch in `loading` us (100 ms more in the steps of `slow`, counted from 0), copies it for `copy`
-    us, runs the layers, an all-reduce of `nccl` us and an optimiser of `update` (us on the GPU and on the host). With
-    `waits`, the host waits for the GPU at the end.
+    us, runs the layers in so many `passes`, an all-reduce of `nccl` us and an optimiser of `update` (us on the GPU and
+    on the host). With `waits`, the host waits for the GPU at the end. `again`: activations are computed again.
     """
     machine, ended = Machine(room), []
     for step in range(steps):
         begin = machine.host
         machine.fetch(loading + 100_000 * (step in slow), copy)
-        forward_and_backward(machine, layers, 1000 * step)
+        for number in range(passes):
+            forward_and_backward(machine, layers, 1000 * step + 100 * number, again)
         if nccl:
             sizes = {"In msg nelems": 1000, "Out msg nelems": 1000, "dtype": "Half", "Group size": 4}
             machine.launch(nccl, ALL_REDUCE, 20, **sizes)

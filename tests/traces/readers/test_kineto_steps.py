@@ -72,6 +72,51 @@ def test_the_predicted_iteration_is_the_wall_time_of_a_step(tmp_path, layers, wa
     assert predicted(tmp_path, compute_time=None) == pytest.approx(step, rel=0.02)
 
 
+@pytest.mark.parametrize("waits", [True, False])
+@pytest.mark.parametrize("layers", [HOST_BOUND, GPU_BOUND, MIXED])
+@pytest.mark.parametrize("named", [True, False])
+def test_the_passes_of_a_step_are_its_micro_batches(tmp_path, layers, waits, named):
+    """The model is that of one pass; the step takes its wall time, also where the host launches four times as much."""
+    trace, ended = profiled_steps(layers, steps=7, waits=waits, loading=800, copy=100, update=(300, 200), passes=4)
+    if not named:
+        trace["traceEvents"] = [item for item in trace["traceEvents"] if "ProfilerStep" not in item["name"]]
+    report, workload = imported(tmp_path, trace).report, load_workload(tmp_path)
+    step = (ended[-1][0] - ended[0][0]) / 6 * US
+    assert (len(workload.layers), workload.micro_batches, workload.batch_size) == (6, 4, 8)
+    assert report["step_s"] == pytest.approx(step, rel=1e-3)
+    assert predicted(tmp_path) == pytest.approx(step, rel=2e-3)
+    assert predicted(tmp_path, compute_time=None) == pytest.approx(step, rel=0.02)
+    whole, _ = profiled_steps(layers, steps=7, waits=waits, loading=800, copy=100, update=(300, 200))
+    imported(tmp_path, whole)
+    for each, one in zip(workload.layers, load_workload(tmp_path).layers, strict=True):
+        assert (each.backward, each.backward_host) == pytest.approx((4 * one.backward, one.backward_host), rel=0.02)
+
+
+def test_a_batch_that_cannot_be_cut_into_the_passes_of_a_step_is_refused(tmp_path):
+    trace, _ = profiled_steps(GPU_BOUND, passes=3)
+    with pytest.raises(InputError, match=r"--batch-size: expected a multiple of 3, the passes of a step of .*, got 8"):
+        imported(tmp_path, trace)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_activations_that_are_computed_again_begin_no_pass(tmp_path, named):
+    trace, _ = profiled_steps(GPU_BOUND, steps=4, passes=2, again=True)
+    if not named:
+        trace["traceEvents"] = [item for item in trace["traceEvents"] if "ProfilerStep" not in item["name"]]
+    found = read_kineto(write_json(tmp_path / "t.json", trace)).passes
+    assert [len(each) for each in found] == [6] * 8
+
+
+def test_unlike_passes_of_a_step_count_as_one(tmp_path):
+    """As where two losses have parameters of their own."""
+    trace, _ = profiled_steps(GPU_BOUND, steps=4, passes=2)
+    last = [item for item in trace["traceEvents"] if "AccumulateGrad" in item["name"]][6:12]
+    for item in last:
+        item["args"]["Input Dims"] = [[5]]
+    found = read_kineto(write_json(tmp_path / "t.json", trace)).passes
+    assert [len(each) for each in found] == [12, *[6] * 6]
+
+
 def test_the_parts_of_a_host_bound_step(tmp_path):
     """Each kernel waits for its launch: 5.4 + 0.3 ms of work in 30 + 0.2 ms of launches, after 8 + 1 ms of loading."""
     trace, _ = profiled_steps(HOST_BOUND, loading=8000, copy=1000, update=(300, 200))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
+from itertools import chain
 
 import numpy as np
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
+from simulator.models.groups import group_by
 from simulator.models.precision import NumberFormat
 from simulator.models.timeline import merge_intervals
 from simulator.records import Struct, replace
@@ -210,7 +212,12 @@ class Gradient(Struct):
 
 
 def find_passes(events: Events, launches: Launches) -> list[list[Gradient]]:
-    """The gradients of every backward pass: by profiler step, or without steps by rises of the sequence number."""
+    """The gradients of every backward pass.
+
+    One begins with every profiler step, and where a forward pass went before and the sequence number rises. Activations
+    that are computed again are inside of a node, and begin none. Where the passes of a step are not alike, as those of
+    several losses, they count as one.
+    """
     outer = any(item.name.startswith(EVALUATE) for item in events.operations)
     steps = sorted(start for start, *_ in events.steps)
     chosen = [
@@ -218,20 +225,43 @@ def find_passes(events: Events, launches: Launches) -> list[list[Gradient]]:
         for item in events.operations
         if (item.backward and item.name.startswith(EVALUATE) == outer) or item.name == ACCUMULATE
     ]
+    forward = _forward_starts(events)
     passes: list[list[Gradient]] = []
     node: Gradient | None = None
     step = highest = -2
+    before = -math.inf
     for item in sorted(chosen, key=lambda item: item.start):
         if item.name == ACCUMULATE:
             if node is not None:
                 passes[-1].append(replace(node, numel=item.elements, format=item.number))
             continue
         now = bisect_right(steps, item.start)
-        if now != step or (not steps and item.sequence > highest):
+        again = item.sequence > highest and np.searchsorted(forward, item.start) > np.searchsorted(forward, before)
+        before = item.start
+        if now != step or again:
             passes.append([])
             step, highest, node = now, -1, None
         highest = max(highest, item.sequence)
         kernels = launched(launches.kernels, item.thread, item.start, item.end)
         if len(kernels):
             node = Gradient(item, float(kernels[:, 0].min()), float(kernels[:, 1].max()))
-    return [found for found in passes if found]
+    passes = [found for found in passes if found]
+    if not steps:
+        return passes
+    by_step = group_by(passes, lambda found: bisect_right(steps, found[0].node.start))
+    return [each for own in by_step.values() for each in _join_unlike(own)]
+
+
+def _forward_starts(events: Events) -> Floats:
+    """When forward operations started that are not inside of an autograd node, ascending, (m,)."""
+    nodes = (item for item in events.operations if item.backward or item.name.endswith(ACCUMULATE))
+    inside = covered((item.start, item.end) for item in nodes)
+    mine = [item for item in events.operations if item.sequence >= 0 and not item.backward]
+    starts, ends = (np.array([getattr(item, name) for item in mine]) for name in ("start", "end"))
+    return np.sort(starts[inside(ends) - inside(starts) < ends - starts])
+
+
+def _join_unlike(passes: list[list[Gradient]]) -> list[list[Gradient]]:
+    """The passes of a step; as one where they do not have the same gradients."""
+    kinds = {tuple((item.name, item.numel) for item in found) for found in passes}
+    return passes if len(kinds) == 1 else [list(chain.from_iterable(passes))]

@@ -223,9 +223,8 @@ def read_kineto(path: Path) -> KinetoTrace:
 
 
 def _steps(events: Events, launches: Launches, passes: list[list[Gradient]]) -> list[StepTimes]:
-    """The times of every step; one that holds several backward passes counts as one without layers."""
+    """The times of every step, with the backward passes that it holds."""
     spans, reader = step_spans(events), StepReader(events, launches)
     held = group_by(passes, lambda found: bisect_right(spans, found[0].node.start, key=itemgetter(0)) - 1)
-    found = (held.get(place, []) for place in range(len(spans)))
-    made = [reader.read(span, own[0] if len(own) == 1 else None) for span, own in zip(spans, found, strict=True)]
+    made = [reader.read(span, held.get(place, [])) for place, span in enumerate(spans)]
     return [times for times in made if times is not None]

@@ -28,7 +28,8 @@ LayerTimes = Floats
 """Seconds (4, n) of every gradient's tensor in one step, in the order of the gradients.
 
 Forward and backward of the GPU while it has work, and forward and backward of the host, without its waits for the GPU.
-The first tensor of an operation has all of its time.
+The first tensor of an operation has all of its time. Of several passes, as workloads state them: the GPU's are those of
+all passes together, the host's the mean of one, since it launches as many kernels in each.
 """
 
 
@@ -59,10 +60,12 @@ class StepParts(Record):
 
 
 class StepTimes(StepParts):
-    """One step: `number` is the profiler's; `layers` are None where the step has no backward pass, or several."""
+    """One step: `number` is the profiler's; `layers` are None where it has no backward pass, or some with other
+    numbers of gradients than others. `passes`: how many backward passes the layers are of."""
 
     number: int
     layers: LayerTimes | None
+    passes: int = 0
 
 
 def step_spans(events: Events) -> list[tuple[float, float, int]]:
@@ -87,28 +90,35 @@ class StepReader:
         self._names_batches = bool(events.loading)
         self._fetched = np.sort([*ends.tolist(), *(end for _, end in events.loading)])
 
-    def read(self, span: tuple[float, float, int], found: list[Gradient] | None) -> StepTimes | None:
-        """The parts of one step, with the gradients of its pass if it has one; None where the GPU had nothing to do."""
+    def read(self, span: tuple[float, float, int], passes: Sequence[list[Gradient]]) -> StepTimes | None:
+        """The parts of one step, with the gradients of its passes if it has any; None where the GPU had nothing to
+        do."""
         begin, stop, number = span
         gpu, ops = self.gpu, np.flatnonzero((self.gpu.launch >= begin) & (self.gpu.launch < stop))
         if not len(ops):
             return None
-        sequences = [item.node.sequence for item in found or ()]
-        forward = self.launches.operations(sequences, begin, found[0].node.start) if found else []
-        first = forward[0].start if forward else begin
-        copies = (gpu.kind[ops] == FROM_HOST) & (gpu.launch[ops] <= first)
+        launch = gpu.launch[ops]
+        begins = [begin, *(found[-1].node.end for found in passes[:-1])]
+        forward = [self._forward(found, since) for found, since in zip(passes, begins, strict=False)]
+        fetched = np.zeros(len(ops), dtype=bool)  # launched up to the first operation of a pass
+        for since, own_forward in zip(begins, forward or [[]], strict=True):
+            fetched |= (launch >= since) & (launch <= (own_forward[0].start if own_forward else since))
+        copies = (gpu.kind[ops] == FROM_HOST) & fetched
         # Where nothing tells when the host fetches a batch, it does so before it copies one.
         fetching = copies & (not self._names_batches)
         data = gpu.loading[ops] + np.where(copies, gpu.own[ops], 0.0) + np.where(fetching, gpu.starved[ops], 0.0)
         own, starved = np.where(copies, 0.0, gpu.own[ops]), np.where(fetching, 0.0, gpu.starved[ops])
-        launch = gpu.launch[ops]
         waiting = starved + gpu.loading[ops] + gpu.exposed[ops]
         at = np.searchsorted(self._updates[:, 0], launch, side="right") - 1
         optimising = (at >= 0) & (launch <= self._updates[at, 1])
-        after = launch > (found[-1].node.end if found else stop)
+        after = launch > (passes[-1][-1].node.end if passes else stop)
         parts = gpu.own[ops] + gpu.starved[ops] + gpu.loading[ops] + gpu.exposed[ops]
         kernels = np.where(gpu.kind[ops] == COMPUTE, gpu.running[ops], 0.0) + gpu.exposed[ops]
         low, high = np.searchsorted(self._emptied, [begin, stop])
+        layers = [
+            self._split(found, own_forward, since, tuple(values[launch >= since] for values in (launch, own, waiting)))
+            for found, own_forward, since in zip(passes, forward, begins, strict=False)
+        ]
         return StepTimes(
             number=number,
             wall=(stop - begin) * 1e-6,
@@ -122,17 +132,22 @@ class StepReader:
             optimiser_kernels=int(np.count_nonzero(optimising & (gpu.kind[ops] == COMPUTE))),
             update=_total((own + starved)[after]),
             waits=bool(high > low),
-            layers=None if found is None else self._split(found, forward, begin, (launch, own, waiting)),
+            layers=_of_step(layers),
+            passes=len(layers),
         )
+
+    def _forward(self, found: list[Gradient], since: float) -> list[Operation]:
+        """The forward operations of the gradients of a pass."""
+        return self.launches.operations((item.node.sequence for item in found), since, found[0].node.start)
 
     def _split(
         self,
         found: list[Gradient],
         forward: list[Operation],
         begin: float,
-        ops: tuple[Floats, Floats, Floats],
+        ops: tuple[Floats, ...],
     ) -> LayerTimes:
-        """Layer by layer: each has what was launched from its own start to the next layer's."""
+        """One pass layer by layer: each has what was launched from its own start to the next layer's."""
         launch, own, waiting = ops
         count, starts = len(forward), [item.start for item in forward]
         first, backward = starts[0] if starts else begin, found[0].node.start
@@ -160,6 +175,15 @@ class StepReader:
         return made * 1e-6
 
 
+def _of_step(passes: Sequence[LayerTimes]) -> LayerTimes | None:
+    """The layers of a step from those of its passes; None without any, and where these have other numbers of layers."""
+    if len({times.shape for times in passes}) != 1:
+        return None
+    whole: LayerTimes = np.sum(passes, axis=0)
+    whole[2:] /= len(passes)
+    return whole
+
+
 def _total(microseconds: Floats) -> float:
     return float(microseconds.sum()) * 1e-6
 
@@ -179,13 +203,14 @@ class StepSummary(StepParts, dict=True):
 
     `found` and `used`: numbers of steps. `step`: the step's time that counts, `wall` unless the host ran ahead in these
     steps. `compute`: what is left of it without data and exposed collectives, the iteration of one GPU. `layers`: in
-    the order of the gradients.
+    the order of the gradients, of so many `passes`.
     """
 
     found: tuple[int, ...]
     used: tuple[int, ...]
     step: float
     layers: LayerTimes
+    passes: int
 
     @property
     def compute(self) -> float:
@@ -193,14 +218,26 @@ class StepSummary(StepParts, dict=True):
         return self.step - self.data - self.exposed
 
     @cached_property
-    def queued(self) -> float:
-        """Seconds of forward and backward pass as the layers alone give them: host and GPU as two clocks."""
+    def _workload(self) -> Workload:
         layers = tuple(
             Layer(name="", numel=1, forward=times[0], backward=times[1], forward_host=times[2], backward_host=times[3])
             for times in self.layers.T[::-1].tolist()
         )
-        queued = Workload.model_construct(batch_size=1, host_ahead=not self.waits, layers=layers).queued()
-        return queued.forward_time + queued.backward_time
+        count = self.passes
+        return Workload.model_construct(batch_size=count, micro_batches=count, host_ahead=not self.waits, layers=layers)
+
+    @cached_property
+    def queued(self) -> float:
+        """Seconds of all forward and backward passes as the layers alone give them: host and GPU as two clocks."""
+        first, later = self._workload.passes()
+        return _seconds(first) + (self.passes - 1) * _seconds(later)
+
+    @property
+    def compute_at_once(self) -> float:
+        """Seconds of `compute` with the whole batch in one pass, as workloads state them: the host launches once."""
+        if self.passes == 1 or not self.queued:
+            return self.compute
+        return self.rest + (self.compute - self.rest) * _seconds(self._workload.queued()) / self.queued
 
     @property
     def rest(self) -> float:
@@ -209,6 +246,10 @@ class StepSummary(StepParts, dict=True):
         Layers then keep the times that they were measured with.
         """
         return max(0.0, self.update, self.compute - self.queued)
+
+
+def _seconds(one: Workload) -> float:
+    return one.forward_time + one.backward_time
 
 
 def parse_steps(text: str) -> list[tuple[int, int]]:
@@ -229,12 +270,13 @@ def parse_steps(text: str) -> list[tuple[int, int]]:
 def choose_steps(steps: Sequence[StepTimes], wanted: str, where: str) -> list[StepTimes]:
     """The steps that count: those that are wanted, or all but the first and those that took unusually long or short.
 
-    The first one is left out where there are three or more. Steps without the usual number of gradients never count.
+    The first one is left out where there are three or more. Steps without the usual numbers of passes and gradients
+    never count.
     Raises InputError where a step that is wanted is none of the others.
     """
-    counts = [step.layers.shape[1] for step in steps if step.layers is not None]
-    usual = statistics.mode(counts) if counts else 0
-    whole = [step for step in steps if step.layers is not None and step.layers.shape[1] == usual]
+    counts = [(step.passes, step.layers.shape[1]) for step in steps if step.layers is not None]
+    usual = statistics.mode(counts) if counts else (0, 0)
+    whole = [step for step in steps if step.layers is not None and (step.passes, step.layers.shape[1]) == usual]
     if wanted:
         ranges = parse_steps(wanted)
         chosen = [step for step in whole if any(low <= step.number <= high for low, high in ranges)]
@@ -267,6 +309,7 @@ def summarise_steps(steps: Sequence[StepTimes], chosen: Sequence[StepTimes]) -> 
         step=span if span > (1 + AHEAD) * wall else wall,
         waits=all(step.waits for step in chosen),
         layers=between_ready(np.median(times, axis=0)),
+        passes=chosen[0].passes,
     )
 
 

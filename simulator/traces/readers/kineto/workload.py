@@ -53,6 +53,11 @@ class RankProfile(Record):
     passes: list[list[Gradient]]
 
     @property
+    def micro_batches(self) -> int:
+        """Backward passes of a step; 1 where the file names no steps."""
+        return 1 if self.summary is None else self.summary.passes
+
+    @property
     def optimiser(self) -> Optimiser | None:
         """The optimiser that the steps show; None where it is not known."""
         if self.summary is None:
@@ -86,11 +91,13 @@ def import_kineto(files: Sequence[Path], out: Path, batch_size: int, steps: str 
     was ready, without the time in which the GPU waited for launches; the host's times stand in columns of their own.
     `compute_time` is the wall time of a step without `input_time`, for which the GPU waits for data, and without
     exposed collectives; `optimiser` is the one whose kernels it launches; `update_time` is what the layers leave of
-    `compute_time`. A trace without steps has times of the layers only, over all passes but the first.
+    `compute_time`. Where a step has several passes, they are its `micro_batches`, and all times those of the whole
+    batch in one pass, from which those of the passes follow. A trace without steps has times of the layers only, over
+    all passes but the first.
 
     `gradient_ready.csv` holds every gradient of every pass of that rank, `collectives.csv` every NCCL kernel,
     of several ranks as `match_collectives` says. Raises InputError where a trace has no gradients or does not state
-    their sizes, and where there is no such step.
+    their sizes, where there is no such step, and for a batch that cannot be cut into the passes of a step.
     """
     ranks = tuple(_read_profile(file, steps) for file in files)
     sizes = [[item.numel for item in rank.passes[0]] for rank in ranks]
@@ -100,6 +107,10 @@ def import_kineto(files: Sequence[Path], out: Path, batch_size: int, steps: str 
             raise InputError(Problem(str(rank.file), what, got))
     timed = sorted(ranks, key=lambda rank: rank.summary.compute if rank.summary is not None else 0.0)
     chosen = timed[(len(ranks) - 1) // 2] if all(rank.summary is not None for rank in ranks) else ranks[0]
+    if batch_size % chosen.micro_batches:
+        hint = "it counts the samples of a whole step, in all of its passes"
+        what = f"a multiple of {chosen.micro_batches}, the passes of a step of {chosen.file}"
+        raise InputError(Problem("--batch-size", what, str(batch_size), hint))
     own = [rank.trace.collectives for rank in ranks]
     matched = match_collectives(own) if len(ranks) > 1 else None
     collectives = matched if matched is not None else list(chain.from_iterable(own))
@@ -131,7 +142,7 @@ def _read_profile(file: Path, steps: str) -> RankProfile:
     chosen = choose_steps(trace.steps, steps, file.name)
     summary = summarise_steps(trace.steps, chosen) if chosen else None
     if summary is not None and summary.layers.shape[1] != len(passes[0]):
-        summary = None  # the steps hold other passes than most of the trace: for instance two each
+        summary = None  # the steps hold other passes than most of the trace
     return RankProfile(file, trace, summary, passes)
 
 
@@ -145,8 +156,11 @@ def _about(profile: RankProfile, batch_size: int) -> Mapping[str, Any]:
     times: dict[str, Any] = {}
     if summary is not None:
         over = f"steps {', '.join(map(str, summary.used))}"
+        if summary.passes > 1:
+            over += f" of {summary.passes} passes each"
+            times["micro_batches"] = summary.passes
         if summary.compute > summary.rest:
-            times["compute_time"] = f"{_rounded(summary.compute)!r} s"
+            times["compute_time"] = f"{_rounded(summary.compute_at_once)!r} s"
         times |= {"input_time": f"{_rounded(summary.data)!r} s", "update_time": f"{_rounded(summary.rest)!r} s"}
         times["host_ahead"] = not summary.waits
     if (optimiser := profile.optimiser) is not None:
@@ -304,7 +318,7 @@ def _warnings(made: KinetoImport, summary: StepSummary | None) -> list[str]:
         said.append(f"it was recorded with {' and '.join(trace.settings)}, which slows the host down: profile without")
     said += _sharded(made)
     if summary is None:
-        none = "the trace has no steps with one backward pass each, so that the time of an iteration is not known:"
+        none = "the trace has no steps with whole backward passes, so that the time of an iteration is not known:"
         return [f"{none} call prof.step() after every iteration", *said]
     use, host, data = (part / summary.step for part in (summary.working, summary.host, summary.data))
     if host > HOST_BOUND:
