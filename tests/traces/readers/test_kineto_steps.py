@@ -221,6 +221,13 @@ def test_collectives_that_the_gpu_waits_for_are_no_compute(tmp_path):
     assert found["per_step"] == 1
 
 
+def test_collectives_outside_of_the_steps_are_none_of_a_step(tmp_path):
+    trace, _ = profiled_steps(GPU_BOUND, steps=4, nccl=7000)
+    cut = [item for item in trace["traceEvents"] if not item["name"].startswith(("ProfilerStep#3", "ProfilerStep#5"))]
+    (found,) = imported(tmp_path, trace | {"traceEvents": cut}).report["collectives"]
+    assert (found["count"], found["per_step"]) == (4, 1)
+
+
 def test_ranks_of_a_job_are_matched_collective_by_collective(tmp_path):
     """The third rank comes last to every all-reduce: 2 ms is the collective, 7 and 4 ms hold waits of 5 and 2 ms."""
     layers = [GPU_BOUND, [(1000, 4100, 5000, 500, 400)] * 6, [(1000, 4300, 5000, 500, 400)] * 6]

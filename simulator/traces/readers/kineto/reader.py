@@ -31,7 +31,8 @@ class CollectiveKernel(Record):
 
     `itemsize`: bytes of one element, `stream`: of the GPU; 0 and -1 where the trace does not say. `number`: the format
     of its elements, such as bf16. `waited`: mean seconds for which the ranks of a job waited in it for the last one;
-    None where there is one rank only, or where they were not matched.
+    None where there is one rank only, or where they were not matched. `step`: the number of the step in which the host
+    launched it; None outside of all steps.
     """
 
     collective: str
@@ -44,6 +45,7 @@ class CollectiveKernel(Record):
     stream: int = -1
     number: NumberFormat | None = None
     waited: float | None = None
+    step: int | None = None
 
 
 def find_collectives(events: Events, launches: Launches) -> list[CollectiveKernel]:
@@ -54,7 +56,7 @@ def find_collectives(events: Events, launches: Launches) -> list[CollectiveKerne
     """
     around = [item for item in events.operations if item.name.startswith(COMMUNICATION) and item.elements]
     threads, times = launches.launch(np.array([kernel[0] for kernel in events.nccl], dtype=np.int64))
-    made = []
+    spans, made = step_spans(events), []
     for (_, start, length, name, args), thread, time in zip(events.nccl, threads.tolist(), times.tolist(), strict=True):
         elements, itemsize = shape_of(args)
         holding = (item for item in around if item.thread == thread and item.start <= time <= item.end)
@@ -74,10 +76,17 @@ def find_collectives(events: Events, launches: Launches) -> list[CollectiveKerne
         parts = max(workers, 1) if collective == "all_gather" and "Out msg nelems" not in args else 1
         nbytes = elements * itemsize * parts
         stream = whole(args.get("stream", -1))
+        seconds, begin, step = length * 1e-6, start * 1e-6, _step_of(spans, time if thread >= 0 else start)
         made.append(
-            CollectiveKernel(collective, nbytes, workers, length * 1e-6, start * 1e-6, name, itemsize, stream, number)
+            CollectiveKernel(collective, nbytes, workers, seconds, begin, name, itemsize, stream, number, step=step)
         )
     return sorted(made, key=lambda item: item.start)
+
+
+def _step_of(spans: Sequence[tuple[float, float, int]], time: float) -> int | None:
+    """The number of the step that holds a time; None outside of all."""
+    place = bisect_right(spans, time, key=itemgetter(0)) - 1
+    return spans[place][2] if place >= 0 and time < spans[place][1] else None
 
 
 def match_collectives(ranks: Sequence[Sequence[CollectiveKernel]]) -> list[CollectiveKernel] | None:

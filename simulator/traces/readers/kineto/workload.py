@@ -224,7 +224,7 @@ def report_of(made: KinetoImport) -> Mapping[str, Any]:
             {"file": str(rank.file), **{key: value for key, value in _figures(rank).items() if key in _OF_RANK}}
             for rank in made.ranks
         ]
-    steps = len(summary.found) if summary is not None else 0
+    steps = summary.found if summary is not None else ()
     said = {"collectives": _collectives(made, steps), "warnings": _warnings(made, summary)}
     return {**document, **_figures(made.chosen), **said}
 
@@ -273,8 +273,9 @@ def _described(profile: RankProfile) -> str:
     return f"{known.kind} {known.implementation}" + (" with weight decay" if known.weight_decay else "")
 
 
-def _collectives(made: KinetoImport, steps: int) -> list[Mapping[str, Any]]:
-    """Collectives of one kind, size, type and stream: how many, in how many seconds; in the order of their first."""
+def _collectives(made: KinetoImport, steps: Sequence[int]) -> list[Mapping[str, Any]]:
+    """Collectives of one kind, size, type and stream: how many, also in one of the steps, and in how many seconds; in
+    the order of their first."""
     key = attrgetter("collective", "nbytes", "itemsize", "workers", "stream")
     return [
         {
@@ -284,7 +285,7 @@ def _collectives(made: KinetoImport, steps: int) -> list[Mapping[str, Any]]:
             "workers": workers,
             "stream": stream,
             "count": len(alike),
-            "per_step": len(alike) / steps if steps else None,
+            "per_step": sum(item.step in steps for item in alike) / len(steps) if steps else None,
             "mean_s": sum(item.seconds for item in alike) / len(alike),
             "waited_s": sum(item.waited or 0.0 for item in alike) / len(alike) if made.matched else None,
         }
