@@ -62,7 +62,7 @@ class Result(RunResult, dict=True):
 
     @property
     def iterations(self) -> tuple[Iteration, ...]:
-        """All counted iterations, where they were kept."""
+        """All counted iterations, where they were kept; of local steps whole periods, of `steps` iterations each."""
         return self.prediction.iterations
 
     @property
@@ -117,7 +117,8 @@ def run(
 
     `intervals`: `full` as on the command line, by simulating both ends of each uncertain input, and with the comparison
     that the scenario's `versus` asks for; `first_order` is about ten times as fast, for searches, and compares with
-    nothing; `none` looks at no uncertain input. `keep_iterations`: with every iteration's spans, for a timeline.
+    nothing; `none` looks at no uncertain input. `keep_iterations`: with every iteration's spans, for a timeline; of
+    local steps these are whole periods, whose `time` is that of their `steps`.
 
     Raises InputError for a wrong scenario, and where its parts cannot work together.
     """

@@ -21,9 +21,9 @@ def simulation(source: ScenarioSource, /, messages: bool = False, **overrides: A
     `source` and `overrides` as in `run`; of a recorded trace selections are those of the closed form. `messages`: every
     message is followed on NICs and links, also of exchanges that have a price; then own messages and changed rates
     count. Where nothing is added, iterations take the times of `run`; with `messages` those of `fidelity: flows`, in
-    which measured curves of collectives do not count. What was measured moves the scenario's figures as in `run`.
-    Iterations follow each other on one clock, on which a link that `cluster.links` changes does so once, and not in
-    every iteration, as it does in `run`.
+    which measured curves of collectives do not count. What was measured moves the scenario's figures as in `run`. Of
+    local steps an iteration is a whole period, whose `time` is that of its `steps`. Iterations follow each other on one
+    clock, on which a link that `cluster.links` changes does so once, and not in every iteration, as it does in `run`.
 
     Raises InputError for a wrong scenario, where its parts cannot work together, and for `messages` of a fold.
     """

@@ -123,6 +123,9 @@ class Span(Record):
 class Iteration(Struct):
     """One simulated iteration: its seconds, their split into terms (mean over workers), and its spans.
 
+    Of local steps it is a whole period: `steps` steps and the exchange after them, so that its seconds are `steps`
+    times those of a step, which the iteration time of a result is; 1 of all others.
+
     `communication_total` counts seconds in which several collectives are under way once, `communication_added_up` once
     for each. `waiting`: seconds for which collectives waited for the slowest worker, exposed or hidden. `held_back`:
     seconds of the idle time in which compute waited for exchanges that the host had not started. `slowed`: the seconds
@@ -144,6 +147,7 @@ class Iteration(Struct):
     computed_by: Callable[[], Floats] | None = None
     spans_by: Callable[[int | None], list[Span]] | None = None
     link_use: Callable[[], LinkUse] | None = None
+    steps: int = 1
 
     def computed(self) -> Floats:
         """When each worker has finished its backward pass and selection (w,); one number where all are alike."""

@@ -16,12 +16,13 @@ from simulator.scenario.reading import load
     ],
 )  # fmt: skip
 def test_nothing_added_takes_the_time_of_run(name, iterations):
-    scenario, period = load(name, {"iterations": iterations}), load(name).scheduler.period
+    period = load(name).scheduler.period
     counted = simulation(name, iterations=iterations).run()[-iterations:]
-    assert len(counted) == scenario.iterations == iterations
-    mean = sum(iteration.time for iteration in counted) / len(counted)
-    expected = run(name, intervals="none", iterations=iterations).iteration_time
-    assert mean / (period.steps if period else 1) == pytest.approx(expected, rel=1e-12)
+    assert {iteration.steps for iteration in counted} == {period.steps if period else 1}
+    mean = sum(iteration.time / iteration.steps for iteration in counted) / len(counted)
+    result = run(name, intervals="none", iterations=iterations, keep_iterations=True)
+    assert mean == pytest.approx(result.iteration_time, rel=1e-12)
+    assert {iteration.steps for iteration in result.iterations} == {iteration.steps for iteration in counted}
 
 
 @pytest.mark.parametrize("messages", [False, True])

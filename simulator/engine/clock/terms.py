@@ -101,7 +101,8 @@ def account(ran: Intervals) -> list[Iteration]:
             axis: max(0.0, seconds - sum(_other_waits(ran, own, number, kernels, seconds)))
             for axis, (own, seconds) in by_axis.items()
         }
-        if (site := (plan := numbers.points[number][0]).inside) is not None:
+        plan = numbers.points[number][0]
+        if (site := plan.inside) is not None:
             step, gathers = site.step, math.fsum(site.gathers.seconds)
             within = step.exposed or {REPLICA: step.breakdown["communication_exposed"]}
             exposed = {axis: plan.steps * seconds for axis, seconds in within.items()}
@@ -110,7 +111,11 @@ def account(ran: Intervals) -> list[Iteration]:
             total += plan.steps * step.communication_total + gathers
             added_up += plan.steps * step.communication_added_up + gathers
             held += plan.steps * step.held_back
-        made.append(Iteration(times[number], breakdown, total, added_up, waits[number], held, by_term, exposed))
+        made.append(
+            Iteration(
+                times[number], breakdown, total, added_up, waits[number], held, by_term, exposed, steps=plan.steps
+            )
+        )
     return made
 
 
