@@ -35,11 +35,12 @@ def simulation(source: ScenarioSource, /, messages: bool = False, **overrides: A
     scenario = as_measured(with_value(scenario, "fidelity", "flows") if messages else scenario)
     with as_input_error(where):
         plan, other_jobs = plans_of(scenario, followed=messages)
-        draws = draw_differences(scenario, plan, bool(other_jobs) or plan.remembers)
-        drawn = list(draws)
-        if len(drawn) == 1:  # all iterations are alike, as long as nobody joins them
+        consecutive = bool(other_jobs) or plan.remembers
+        drawn = list(draw_differences(scenario, plan, consecutive))
+        if not consecutive and len(drawn) == 1:  # all iterations are alike, as long as nobody joins them
             drawn *= scenario.iterations
-        return OpenSimulation(plan, drawn, other_jobs, where=where)
+        warmup = scenario.warmup if consecutive else 0
+        return OpenSimulation(plan, drawn, other_jobs, warmup=warmup, where=where)
 
 
 def follow_messages(source: ScenarioSource, path: Path) -> None:

@@ -34,7 +34,7 @@ class OpenSimulation:
     - `env`: the SimPy environment, in which own processes run.
     - `workers`: the GPUs of the job, by their numbers.
     - `network`: NICs and links, where messages are followed; None where each exchange takes the time of its price.
-    - `iterations`: those that have ended; `job`: the job on the clock.
+    - `iterations`: those that have ended, with the `warmup`, which are not counted; `job`: the job on the clock.
 
     Without anything added it gives the times that `run` gives. Its errors are InputErrors; `where` is the place that
     they name.
@@ -46,10 +46,11 @@ class OpenSimulation:
         draws: Sequence[Draws],
         other_jobs: Sequence[Plan] = (),
         *,
+        warmup: int = 0,
         where: str = "simulation",
     ) -> None:
         self._simulation = Simulation(plan, draws, other_jobs, opened=True)
-        self.env, self._where, self._has_run = self._simulation.env, where, False
+        self.env, self._where, self._has_run, self.warmup = self._simulation.env, where, False, warmup
         self.job, self.iterations = self._simulation.job, self._simulation.iterations
         self._listeners = dict[str, list[Listener]]()
         self.job.workers.followed, self.job.listener = True, self._tell
@@ -68,14 +69,17 @@ class OpenSimulation:
         self._listeners.setdefault(event, []).append(function)
 
     def run(self) -> list[Iteration]:
-        """Run all iterations, once. Raises InputError where one never ends, and where it has run."""
+        """Run all iterations, once, and return those after the warm-up.
+
+        Raises InputError where one never ends, and where it has run.
+        """
         if self._has_run:
             raise _refusal("run", "a simulation that has not run yet", "one that has", _ONCE)
         self._has_run = True
         with as_input_error(self._where):
             if self.network is not None:
                 self.network.open(self._simulation.lay_network(self.network.shapes))
-            return self._simulation.run(keep=True)
+            return self._simulation.run(keep=True)[self.warmup :]
 
     def _tell(self, event: str, task: Task, time: float) -> None:
         for function in self._listeners.get(event, ()):
