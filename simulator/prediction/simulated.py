@@ -13,6 +13,7 @@ from typing import TypeVar
 import numpy as np
 
 from simulator.component import expected
+from simulator.engine.clock.graphs import graph_of
 from simulator.engine.clock.numbers import Draws
 from simulator.engine.clock.run_points import run_in_a_row, run_inside, run_point, run_points, times_of
 from simulator.engine.plan.plan import Plan, plan_jobs
@@ -193,6 +194,7 @@ def _begin(draft: _Draft, plans: Sequence[Plan] | InputError, keep_iterations: b
     scenario, (own, *others) = draft.scenario, unless_refused(plans)
     with as_input_error(f"scenario '{scenario.name}'"):
         plan = with_loading(run_inside(own), scenario)
+        graph_of(plan)  # what a scheduler gets wrong is refused here, and not together with other scenarios
         consecutive = bool(others) or plan.remembers
         draws, figures = draw_differences(scenario, plan, consecutive), IterationFigures(plan.steps)
         made = Simulated(scenario, plan, figures, draft.recorded)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from numbers import Integral
 
 from simulator.component import expected
+from simulator.errors import format_value
 from simulator.models.exchange import Bucket
 from simulator.models.graph import COMMUNICATION, COMPUTE, HOST, Cost, Graph, Period, Queue, Slowing, Task
 from simulator.models.sharding import LAYERS, SHARD
@@ -79,6 +81,7 @@ class Step:
         self.rounds, self.times = [0] * len(shape.buckets), 1
         self.axes: dict[str, tuple[int, int]] = {}
         self.first_pass = True
+        self.ready = set[int]()
 
     def micro_batches(self) -> Iterator[bool]:
         """Every forward and backward pass, where communication ends with each; yields whether it is the last one.
@@ -130,7 +133,14 @@ class Step:
             yield bucket
 
     def exchange(self, bucket: int) -> None:
-        """Exchange a bucket: all of it, or the reduction where an all-reduce is split in two."""
+        """Exchange a bucket: all of it, or the reduction where an all-reduce is split in two.
+
+        Raises an expected-error for a bucket that is not ready, or was exchanged already.
+        """
+        if not (isinstance(bucket, Integral) and bucket in self.ready):
+            hint = "one that `backward` has yielded, and that was not exchanged since"
+            raise expected("a bucket that is ready in `exchange`", format_value(bucket), hint)
+        self.ready.remove(bucket)
         turn = self.shape.turns[bucket] + self.rounds[bucket] * len(self.rounds)
         self.rounds[bucket] += 1
         self._exchange(bucket, 0, (self.last,), queue=0, turn=turn)
@@ -304,7 +314,11 @@ class Step:
         return cost if self.times == 1 else replace(cost, times=cost.times * self.times)
 
     def _buckets_of(self, fragment: int) -> list[int]:
-        return [bucket.index for bucket in self.shape.buckets if bucket.fragment == fragment]
+        made = [bucket.index for bucket in self.shape.buckets if bucket.fragment == fragment]
+        if not made:
+            last = max(bucket.fragment for bucket in self.shape.buckets)
+            raise expected(f"a fragment from 0 to {last}, as `plan` numbers them", format_value(fragment))
+        return made
 
     def _passes(self, first: int) -> None:
         """The passes from number `first` up to the last backward pass: forward, backward, forward, ..."""
@@ -330,6 +344,7 @@ class Step:
     def _select(self, bucket: int, slowed: Slowing) -> None:
         cost = Cost("selection", bucket, pace="selection")
         self._compute("selection", "selection", cost, slowed=slowed, bucket=bucket)
+        self.ready.add(bucket)
 
     def _exchange(
         self, bucket: int, half: int, after: tuple[int, ...], *, queue: int, turn: int, together: bool = True
@@ -351,8 +366,13 @@ class Step:
         return made
 
     def _arrival(self, bucket: int) -> int:
-        """The task with which a bucket has arrived."""
-        return self.exchanges[bucket, 1 if self.shape.halves[bucket] else 0]
+        """The task with which a bucket has arrived. Raises an expected-error where nothing sends it before."""
+        half = 1 if self.shape.halves[bucket] else 0
+        place = self.exchanges.get((bucket, half))
+        if place is None:
+            call = "`gather_all`, since exchanges are split in two," if half else f"an exchange of bucket {bucket}"
+            raise expected(f"{call} before what it brings is used", "none")
+        return place
 
     def _first_layer(self, bucket: int) -> int:
         return min(self.shape.buckets[bucket].layers)

@@ -5,16 +5,21 @@ from __future__ import annotations
 import numpy as np
 
 from simulator.engine.plan.plan import Plan
+from simulator.engine.refusals import as_input_error
 from simulator.models.graph import Graph
 from simulator.models.small_cache import ResultsOfObjects
 from simulator.schedulers.base import Scheduler
+from simulator.schedulers.contract import refuse_loop
 from simulator.schedulers.step import Shape, Step
 
 _graphs: ResultsOfObjects[Graph] = ResultsOfObjects(256)
 
 
 def graph_of(plan: Plan) -> Graph:
-    """The graph of a plan's iteration, or of a period of its local steps; shared by all plans of the same structure."""
+    """The graph of a plan's iteration, or of a period of its local steps; shared by all plans of the same structure.
+
+    Raises InputError where its scheduler writes down what is no iteration.
+    """
     work, scheduler = plan.work, plan.setup.scheduler
     exists, halves = (tuple(map(bool, chains)) for chains in (work.chains, work.halves))
     begins_module = work.begins_module if plan.setup.runtime.forward_hook > 0 else ()
@@ -40,12 +45,15 @@ def graph_of(plan: Plan) -> Graph:
             *kinds,
         )
         step = Step(shape, scheduler.queue)
-        scheduler.lay_out(step)
-        return step.graph()
+        with as_input_error(f"scheduler {scheduler.kind}"):
+            scheduler.lay_out(step)
+            graph = step.graph()
+            refuse_loop(scheduler, graph, shape, sharded=sharding is not None)
+        return graph
 
     common = exists, halves, work.passes.count, tuple(plan.work.order), *kinds
-    plain = type(scheduler).lay_out is Scheduler.lay_out and not (scheduler.gated or scheduler.queue.by_priority)
-    if plain:  # layers count for nothing
+    own = type(scheduler).lay_out is not Scheduler.lay_out or scheduler.period
+    if not (own or scheduler.gated or scheduler.queue.by_priority):  # layers count for nothing
         how = scheduler.overlap, scheduler.queue, scheduler.rounds(2)
         return _graphs.get((), make, len(work.buckets), *how, *common)
     return _graphs.get((work.buckets,), make, type(scheduler), scheduler.fingerprint, begins_module, *common)

@@ -24,6 +24,7 @@ from simulator.models.precision import FP32
 from simulator.models.small_cache import LatestResults
 from simulator.records import replace
 from simulator.schedulers.base import FREE, Costs
+from simulator.schedulers.contract import refuse_buckets, refuse_rules
 
 _GRID = 49
 
@@ -126,7 +127,9 @@ def _plan_buckets(setup: Setup, costs: Costs) -> tuple[Bucket, ...]:
     if sharding is not None:
         whole = zip(layers, sharding.numels, strict=True)
         layers = tuple(replace(layer, numel=numel) for layer, numel in whole)
+    refuse_rules(setup.scheduler, setup.workload.micro_batches)
     buckets = setup.scheduler.plan(layers, costs)
+    refuse_buckets(setup.scheduler, buckets, layers)
     if sharding is not None:
         sizes = sharding.sizes
         buckets = [replace(each, pieces=_parts(each, sizes)) for each in buckets]
