@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Annotated, Any
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
@@ -90,6 +91,17 @@ def read_quantity(where: str, text: str, dimension: str) -> float:
         return parse(text, dimension)
     except ValueError as error:
         raise InputError(Problem(where, str(error), format_value(text))) from None
+
+
+def read_value(where: str, value: Any, dimension: str) -> float:
+    """A quantity given in Python, in SI: a text with its unit, or a number. Raises InputError for others."""
+    if isinstance(value, str):
+        return read_quantity(where, value, dimension)
+    if isinstance(value, bool) or not isinstance(value, Real):
+        known = DIMENSIONS[dimension]
+        what = f"{_a(dimension)} such as {known.example}, or a number in {known.si}"
+        raise InputError(Problem(where, what, format_value(value)))
+    return float(value)
 
 
 class SiFloat(float):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from numbers import Integral, Real
 from pathlib import Path
 
 import numpy as np
@@ -16,14 +17,17 @@ from simulator.engine.plan.plan import Plan
 from simulator.engine.refusals import as_input_error
 from simulator.engine.rounds.equivalence_classes import Shape, structure
 from simulator.engine.rounds.network import Message, Network
-from simulator.errors import InputError, Problem, suggest_nearest
+from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.files import replace_file
 from simulator.models.exchange import Round
 from simulator.models.graph import Task
 from simulator.models.timeline import Iteration, Span
 from simulator.models.wiring import Wiring
+from simulator.units import read_value
 
 _ONCE = "make another one with `simulation`"
+Given = float | str
+"""A number in SI, or a text with its unit."""
 _FIRST_OWN_STREAM = 64
 """Streams of the network from which on they belong to own connections; a job has fewer."""
 
@@ -51,19 +55,23 @@ class OpenSimulation:
     ) -> None:
         self._simulation = Simulation(plan, draws, other_jobs, opened=True)
         self.env, self._where, self._has_run, self.warmup = self._simulation.env, where, False, warmup
+        self._has_ended = False
         self.job, self.iterations = self._simulation.job, self._simulation.iterations
         self._listeners = dict[str, list[Listener]]()
         self.job.workers.followed, self.job.listener = True, self._tell
         layout = plan.wiring.layout
         self.workers = [OpenWorker(self, number, number // layout.gpus_per_node) for number in range(layout.workers)]
-        self.network = OpenNetwork(plan.wiring) if plan.flowing else None
+        self.network = OpenNetwork(self, plan.wiring) if plan.flowing else None
 
     def on(self, event: str, function: Listener) -> None:
         """Call `function(event, task, time)` at each `start` or `end` of a task: compute of all workers from the start
         on the first to the end on the last, or an exchange. Local steps are told of once all in a row have ended.
 
-        Raises InputError for another event.
+        Raises InputError for another event, for what cannot be called, and after the run.
         """
+        self.refuse_ended("on")
+        if not callable(function):
+            raise _refusal("on", "a function of the event, the task and the time", format_value(function))
         if event not in ("start", "end"):
             raise _refusal("on", "`start` or `end` of a task", repr(event), suggest_nearest(event, ("start", "end")))
         self._listeners.setdefault(event, []).append(function)
@@ -76,10 +84,18 @@ class OpenSimulation:
         if self._has_run:
             raise _refusal("run", "a simulation that has not run yet", "one that has", _ONCE)
         self._has_run = True
-        with as_input_error(self._where):
-            if self.network is not None:
-                self.network.open(self._simulation.lay_network(self.network.shapes))
-            return self._simulation.run(keep=True)[self.warmup :]
+        try:
+            with as_input_error(self._where):
+                if self.network is not None:
+                    self.network.open(self._simulation.lay_network(self.network.shapes))
+                return self._simulation.run(keep=True)[self.warmup :]
+        finally:
+            self._has_ended = True
+
+    def refuse_ended(self, where: str) -> None:
+        """Raise InputError for a call after the run, which would change nothing."""
+        if self._has_ended:
+            raise _refusal(where, "to be called before or during the run", "a call after it", _ONCE)
 
     def _tell(self, event: str, task: Task, time: float) -> None:
         for function in self._listeners.get(event, ()):
@@ -92,28 +108,31 @@ class OpenWorker:
     def __init__(self, simulation: OpenSimulation, number: int, node: int) -> None:
         self._simulation, self.number, self.node = simulation, number, node
 
-    def interrupt(self, seconds: float, at: float | None = None) -> None:
-        """Let the worker do nothing for so many seconds, from `at` (s) on, or from now.
+    def interrupt(self, seconds: Given, at: Given | None = None) -> None:
+        """Let the worker do nothing for so long, from `at` on, or from now: seconds, or texts such as "50 ms".
 
-        Raises InputError for a time that has passed, and for seconds below 0.
+        Raises InputError for a time that has passed, for seconds below 0, and after the run.
         """
-        begin = self._time("interrupt", at)
-        if not 0 <= seconds < math.inf:
-            hint = "an interruption takes time, and it ends"
-            raise _refusal(f"worker {self.number}: interrupt", "at least 0 s", f"{seconds:g} s", hint)
-        self._simulation.job.workers.pauses[self.number].append((begin, seconds))
+        begin, where = self._time("interrupt", at), f"worker {self.number}: interrupt"
+        lasts = read_value(where, seconds, "time")
+        if not 0 <= lasts < math.inf:
+            raise _refusal(where, "at least 0 s", f"{lasts:g} s", "an interruption takes time, and it ends")
+        self._simulation.job.workers.pauses[self.number].append((begin, lasts))
 
-    def slow_down(self, factor: float, start: float | None = None, until: float = math.inf) -> None:
-        """Let the worker's compute take `factor` times as long from `start` (s), or from now, until `until`.
+    def slow_down(self, factor: float, start: Given | None = None, until: Given = math.inf) -> None:
+        """Let the worker's compute take `factor` times as long from `start`, or from now, until `until`: seconds, or
+        texts such as "50 ms".
 
-        Raises InputError for a time that has passed, and for a factor below 1.
+        Raises InputError for a time that has passed, for a factor below 1, and after the run.
         """
         begin, where = self._time("slow_down", start), f"worker {self.number}: slow_down"
-        if not 1 <= factor < math.inf:
-            raise _refusal(where, "a factor of at least 1", f"{factor:g}", "a worker can be slowed down only")
-        if not until >= begin:
-            raise _refusal(where, f"an `until` from {begin:g} s on", f"{until:g} s", "it ends after it starts")
-        self._simulation.job.workers.slowed[self.number].append((begin, until, factor))
+        if not isinstance(factor, Real) or not 1 <= factor < math.inf:
+            hint = "a worker can be slowed down only"
+            raise _refusal(where, "a factor of at least 1", format_value(factor), hint)
+        end = read_value(where, until, "time")
+        if not end >= begin:
+            raise _refusal(where, f"an `until` from {begin:g} s on", f"{end:g} s", "it ends after it starts")
+        self._simulation.job.workers.slowed[self.number].append((begin, end, float(factor)))
 
     @property
     def tasks(self) -> list[Span]:
@@ -121,10 +140,11 @@ class OpenWorker:
         done = self._simulation.iterations
         return done[-1].spans_of(self.number) if done else []
 
-    def _time(self, what: str, at: float | None) -> float:
+    def _time(self, what: str, at: Given | None) -> float:
         job, now = self._simulation.job, float(self._simulation.env.now)
-        time = now if at is None else at
         where = f"worker {self.number}: {what}"
+        self._simulation.refuse_ended(where)
+        time = now if at is None else read_value(where, at, "time")
         if now and job.plan.own_pace:
             hint = "workers that push at their own pace are computed ahead"
             raise _refusal(where, "to be called before the run", f"a call at {now:g} s", hint)
@@ -136,8 +156,8 @@ class OpenWorker:
 class OpenNetwork:
     """The NICs and links, by `names`, with rates in bytes/s that can be set, and connections for own messages."""
 
-    def __init__(self, wiring: Wiring) -> None:
-        self.names, self._wiring = list(wiring.names), wiring
+    def __init__(self, simulation: OpenSimulation, wiring: Wiring) -> None:
+        self._simulation, self.names, self._wiring = simulation, list(wiring.names), wiring
         self.shapes: list[Shape] = []
         self._carrier: Network | None = None
         self._rates: dict[int, float] = {}
@@ -155,15 +175,20 @@ class OpenNetwork:
             return self._rates.get(number, float(self._wiring.capacity[number]))
         return float(self._carrier.loop.capacity[int(self._carrier.classes.of_link[number])])
 
-    def set_rate(self, link: str, rate: float) -> None:
-        """Let a link carry `rate` bytes/s from now on. Raises InputError for an unknown link, or a rate not above 0."""
-        number = self._number("set_rate", link)
-        if not 0 < rate < math.inf:
-            raise _refusal(f"network: set_rate of {link}", "a rate above 0 bytes/s", f"{rate:g} bytes/s")
+    def set_rate(self, link: str, rate: Given) -> None:
+        """Let a link carry `rate` from now on: bytes/s, or a text such as "1 Gbit/s".
+
+        Raises InputError for an unknown link, for a rate not above 0, and after the run.
+        """
+        self._simulation.refuse_ended("network: set_rate")
+        number, where = self._number("set_rate", link), f"network: set_rate of {link}"
+        carried = read_value(where, rate, "bandwidth")
+        if not 0 < carried < math.inf:
+            raise _refusal(where, "a rate above 0 bytes/s", f"{carried:g} bytes/s")
         if self._carrier is None:
-            self._rates[number] = rate
+            self._rates[number] = carried
         else:
-            self._carrier.set_capacity(number, rate)
+            self._carrier.set_capacity(number, carried)
 
     def connect(self, source: int, destination: int) -> Connection:
         """A connection for own messages between two places (GPUs, then servers), made before the simulation runs.
@@ -171,8 +196,10 @@ class OpenNetwork:
         Raises InputError for a place that does not exist, and once the simulation runs.
         """
         where, places = "network: connect", len(self._wiring.node)
-        if not (0 <= source < places and 0 <= destination < places and source != destination):
-            raise _refusal(where, f"two different places from 0 to {places - 1}", f"{source} and {destination}")
+        whole = isinstance(source, Integral) and isinstance(destination, Integral)
+        if not (whole and 0 <= source < places and 0 <= destination < places and source != destination):
+            got = f"{format_value(source)} and {format_value(destination)}"
+            raise _refusal(where, f"two different places from 0 to {places - 1}", got)
         if self._carrier is not None:
             hint = "connect first, then run; a connection may stay idle"
             raise _refusal(where, "to be called before the run", "a call during it or after it", hint)
@@ -205,15 +232,17 @@ class OpenNetwork:
 
         replace_file(Path(path), fill)
 
-    def send(self, shape: Shape, nbytes: float, stream: int) -> simpy.Event:
+    def send(self, shape: Shape, nbytes: Given, stream: int) -> simpy.Event:
         """Send so many bytes over the connection that has this stream; `Connection.send` calls it."""
         where = "network: send"
-        if not 0 <= nbytes < math.inf:
-            raise _refusal(where, "at least 0 bytes", f"{nbytes:g} bytes")
+        self._simulation.refuse_ended(where)
+        size = read_value(where, nbytes, "size")
+        if not 0 <= size < math.inf:
+            raise _refusal(where, "at least 0 bytes", f"{size:g} bytes")
         if self._carrier is None:
             hint = "send from a process of `env`, which starts with the run"
             raise _refusal(where, "a simulation that runs", "one that has not started", hint)
-        return self._carrier.start((shape[0], (float(nbytes),)), stream=stream, label="own message").done
+        return self._carrier.start((shape[0], (size,)), stream=stream, label="own message").done
 
     def _number(self, what: str, link: str) -> int:
         if link not in self.names:
@@ -228,11 +257,11 @@ class Connection:
     def __init__(self, network: OpenNetwork, shape: Shape, stream: int) -> None:
         self._network, self._shape, self._stream = network, shape, stream
 
-    def send(self, nbytes: float) -> simpy.Event:
-        """Send so many bytes, which share links fairly with all that is under way; the event is triggered when they
-        have arrived.
+    def send(self, nbytes: Given) -> simpy.Event:
+        """Send so many bytes, or a text such as "20 MB"; they share links fairly with all that is under way, and the
+        event is triggered when they have arrived.
 
-        Raises InputError for bytes below 0, and before the simulation runs.
+        Raises InputError for bytes below 0, before the simulation runs, and after it has.
         """
         return self._network.send(self._shape, nbytes, self._stream)
 

@@ -214,6 +214,13 @@ REFUSED = {
     "bytes below 0": (lambda opened: opened.network.connect(7, 0).send(-1.0), "at least 0 bytes"),
     "a message before the run": (lambda opened: opened.network.connect(0, 7).send(1.0), "a simulation that runs"),
     "an unknown event": (lambda opened: opened.on("begin", print), "`start` or `end`"),
+    "what cannot be called": (lambda opened: opened.on("start", 1), "on: expected a function of the event, .*, got 1"),
+    "a place that is not whole": (lambda opened: opened.network.connect(0, 1.5), "places from 0 to 7, got 0 and 1.5"),
+    "seconds without a unit": (lambda opened: opened.workers[1].interrupt("50"), "interrupt: expected a time with its"),
+    "a time that is none": (lambda opened: opened.workers[1].interrupt(1, at=[2]), r"or a number in s, got \[2\]"),
+    "a factor as text": (lambda opened: opened.workers[1].slow_down("2"), "a factor of at least 1, got '2'"),
+    "a rate as a time": (lambda opened: opened.network.set_rate("node 0 NIC out", "1 s"), "a bandwidth in one of"),
+    "bytes as a time": (lambda opened: opened.network.connect(7, 0).send("1 s"), "send: expected a size in one of"),
 }
 
 
@@ -222,6 +229,44 @@ def test_what_cannot_be_is_refused_with_its_place(name):
     call, said = REFUSED[name]
     with pytest.raises(InputError, match=said):
         call(ring(messages=True))
+
+
+def test_quantities_may_be_texts_with_their_units():
+    opened, number = ring(messages=True), ring(messages=True)
+    for one, (pause, at, until, rate, nbytes) in (
+        (opened, ("50 ms", "15 ms", "20 ms", "5 Gbit/s", "20 MB")),
+        (number, (0.05, 0.015, 0.02, 0.625e9, 20e6)),
+    ):
+        one.workers[3].interrupt(pause, at=at)
+        one.workers[2].slow_down(2, 0, until)
+        one.network.set_rate("node 0 NIC out", rate)
+        connection = one.network.connect(0, 1)
+
+        def send(env, connection=connection, nbytes=nbytes):
+            yield env.timeout(COMPUTED)
+            yield connection.send(nbytes)
+
+        one.env.process(send(one.env))
+    time = time_of(opened)
+    assert time == time_of(number) > TIME + 0.05 and opened.network.messages == number.network.messages
+
+
+LATE = {
+    "on": lambda opened, _: opened.on("start", print),
+    "worker 0: interrupt": lambda opened, _: opened.workers[0].interrupt(0.1),
+    "worker 0: slow_down": lambda opened, _: opened.workers[0].slow_down(2),
+    "network: set_rate": lambda opened, _: opened.network.set_rate("node 0 NIC out", 1e9),
+    "network: send": lambda _, connection: connection.send(1.0),
+}
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_a_call_after_the_run_is_refused(name):
+    opened = ring(messages=True)
+    connection = opened.network.connect(0, 1)
+    opened.run()
+    with pytest.raises(InputError, match=f"{name}: expected to be called before or during the run, got a call after"):
+        LATE[name](opened, connection)
 
 
 def test_what_comes_too_late_is_refused():
