@@ -232,11 +232,16 @@ def _row_timings(row: TimedRow, how: TimingRows, problems: list[Problem], unpric
             Problem(row.where, "a known kernel", format_value(kernel), suggest_nearest(kernel, KERNEL_TRAFFIC))
         )
         return
+    if kernel in INDEX_SIZED and "k" not in row.cells:
+        first, what = f"{row.where.rpartition(':')[0]}:1", f"a column k, the indices of {kernel}"
+        missing = Problem(first, what, format_value(", ".join(row.cells)))
+        problems += [missing] if missing not in problems else []
+        return
     elements, slices = row.whole(ELEMENTS, 0), row.whole(_SLICES, 1)
     k, lists = (row.whole((name,), 0) if row.text((name,)) else 0 for name in ("k", "contributions"))
     size = k * max(1, lists) if kernel in INDEX_SIZED else elements
     if size < 1 or slices < 1:
-        raise ValueError(f"{size} elements, {slices} slices")
+        raise ValueError(f"{size} {'indices (k)' if kernel in INDEX_SIZED else 'elements'}, {slices} slices")
     share = (size if kernel in INDEX_SIZED else k) / elements if elements else 0.0
     versions = [f"{name} {row.cells[column]}" for column, name in _VERSIONS.items() if row.cells.get(column)]
     device, software = row.text(_DEVICE), row.text(_SOFTWARE) or ", ".join(versions)

@@ -112,6 +112,7 @@ def test_damaged_rows_are_named_with_their_lines_and_the_others_count(tmp_path):
         row("topk", 1000, -1.0, k=10): "median_s: expected a time above 0",
         row("topk", 0, 1e-5, k=10): "'0 elements, 1 slices'",
         row("topk", 1000, 1e-5, k=10, checked="False"): "a result that passed its check",
+        row("gather", 1000, 1e-5): "'0 indices (k), 1 slices'",
         row("topkk", 1000, 1e-5, k=10): "did you mean 'topk'",
     }
     good = [RECORDED, *(row("sort", n, 1e-5 + 1e-10 * n) for n in SIZES[:4])]
@@ -121,7 +122,16 @@ def test_damaged_rows_are_named_with_their_lines_and_the_others_count(tmp_path):
     lines = result.stderr.splitlines()
     for number, (line, expected) in enumerate(zip(lines, bad.values(), strict=True), len(good) + 1):
         assert line.startswith(f"{path}:{number}") and expected in line
-    assert "6 damaged lines were left out" in result.stdout
+    assert "7 damaged lines were left out" in result.stdout
+
+
+def test_kernels_of_indices_need_the_column_of_indices(tmp_path):
+    rows = ["device,kernel,elements,seconds"]
+    rows += [f"A,{kernel},{n},{n}e-8" for kernel in ("sort", "gather", "scatter_add") for n in (1024, 2048)]
+    result = attempt(path := write(tmp_path / "k.csv", "\n".join(rows)), "--out", tmp_path / "gpu.yaml")
+    said = [f"{path}:1: expected a column k, the indices of {kernel}, got " for kernel in ("gather", "scatter_add")]
+    pairs = zip(result.stderr.splitlines(), said, strict=True)
+    assert result.exit_code == 0 and all(line.startswith(each) for line, each in pairs)
 
 
 def test_a_config_is_of_one_device_and_software(tmp_path):
