@@ -10,7 +10,15 @@ from statistics import fmean, median
 from typing import NamedTuple
 
 from simulator.calibration.fits.families import Repeats
-from simulator.calibration.timings import LEAST_TIME, MOST_TIME, MeasuredTable, digest, has_cells, read_timed_rows
+from simulator.calibration.timings import (
+    LEAST_TIME,
+    MOST_TIME,
+    MeasuredTable,
+    digest,
+    has_cells,
+    is_header,
+    read_timed_rows,
+)
 from simulator.errors import InputError, Problem, format_value
 from simulator.models.exchange import PRIMITIVES, Layout
 from simulator.models.groups import group_by
@@ -189,7 +197,7 @@ def _detect_format(path: Path, start: str) -> str:
         return "osu"
     if first[:1] in ("{", "["):
         return "nccl" if is_document(path) or _NCCL.search(start) else "kineto"
-    return "csv" if {*BYTES} & {name.strip() for name in first.split(",")} else "nccl"
+    return "csv" if is_header(first, (*BYTES, *WORKERS, *NODES, *GPUS, *COLLECTIVE)) else "nccl"
 
 
 def _from_nccl(path: Path, how: Reading, measured: CollectiveTimings) -> Iterator[Sample]:

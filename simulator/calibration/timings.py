@@ -7,7 +7,7 @@ import hashlib
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from simulator.traces.readers.streams import number_or_nan, numbered_lines
 
 _TIME = re.compile(r"seconds|(?:time|median|mean|latency|avg_latency)\w*?_(s|ms|us|ns)")
 _UNITS = {None: 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+_SEPARATORS = re.compile(r"[,;\t]")
 MOST_TIME = 3600.0
 """Seconds: no call of a kernel or collective takes longer than an hour."""
 LEAST_TIME = 1e-12
@@ -112,10 +113,18 @@ def read_timed_rows(
         problems.append(Problem(f"{path}:{reader.line_num}", "well-formed CSV", str(error)))
 
 
+def is_header(line: str, names: Collection[str]) -> bool:
+    """Whether a line is the header of a table with one of these columns, or one of times, whatever separates them."""
+    columns = {name.strip() for name in _SEPARATORS.split(line)}
+    return len(columns) > 1 and any(name in names or _TIME.fullmatch(name) for name in columns)
+
+
 def _check_header(
     path: Path, header: list[str], needed: Sequence[Sequence[str]], wanted: Mapping[str, str], timed: bool
 ) -> None:
     first, got = f"{path}:1", format_value(", ".join(header))
+    if len(header) == 1 and _SEPARATORS.search(header[0]):
+        raise InputError(Problem(first, "columns separated by commas", got))
     missing = [f"a column {' or '.join(names)}" for names in needed if not set(names) & set(header)]
     problems = [Problem(first, what, got) for what in missing]
     for column in (name for name in wanted if name not in header):

@@ -325,6 +325,21 @@ def test_rows_of_a_table_that_cannot_be_are_named(tmp_path, row, expected):
 
 
 @pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ("collective,workers,size,seconds", "expected a column nbytes or message_bytes or bytes, got 'collective, "),
+        ("collective;workers;nbytes;seconds", "expected columns separated by commas, got 'collective;workers;"),
+        ("collective\tworkers\tnbytes\tseconds", "expected columns separated by commas, got "),
+        ("op,ranks,size,time_us", "expected a column nbytes or message_bytes or bytes, got 'op, ranks, size, time_us'"),
+    ],
+)
+def test_a_table_whose_header_is_wrong_is_no_log(tmp_path, header, expected):
+    path = write(tmp_path / "t.csv", f"{header}\nall_reduce,8,1024,1e-5\n")
+    result = attempt(path, "--out", tmp_path / "net.yaml")
+    assert result.exit_code == 2 and result.stderr.startswith(f"{path}:1: {expected}")
+
+
+@pytest.mark.parametrize(
     ("rows", "each", "more", "expected"),
     [
         ([(s, 1e-5, 1e-5) for s in SIZES], 1, (), "two ranks or more above each table, got a table of one rank"),
