@@ -27,7 +27,7 @@ class Costs(Record):
     tensors of a merged bucket are selected from one by one. Arguments may be arrays.
 
     `value_bytes` of an element as it travels, and `gradient_bytes` of one as it was computed: limits in bytes are in
-    one or the other.
+    one or the other. `copies`: GPUs whose gradients of the same weights are added up.
     """
 
     exchange: Callable[[Floats | float], Floats]
@@ -37,6 +37,7 @@ class Costs(Record):
     method: str = ""
     value_bytes: int = FP32_BYTES
     gradient_bytes: int = FP32_BYTES
+    copies: int = 1
 
     @property
     def known(self) -> bool:

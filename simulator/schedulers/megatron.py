@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Self
 
@@ -19,7 +20,8 @@ class Megatron(InBuckets, kind="megatron"):
     gathered once a step. With `shard` below the number of copies, those that have the same part exchange it
     (`--num-distributed-optimizer-instances`).
 
-    - `bucket`: parameters of a bucket; the default of Megatron is the larger of 40 million and one million per copy.
+    - `bucket`: parameters of a bucket; none: what Megatron takes, the larger of 40 million and one million for each GPU
+      with the same weights (copies x context), and one bucket where reductions are not beside compute.
     - `overlap_grad_reduce`: whether a bucket is reduced as soon as the last micro-batch has made its gradients, beside
       the rest of the backward pass; otherwise all are after it.
     - `overlap_param_gather`: whether parameters are gathered bucket by bucket beside the first forward pass; otherwise
@@ -35,7 +37,7 @@ class Megatron(InBuckets, kind="megatron"):
         {"reduce_wire": "sdp4bit", "gather_wire": "int8"},
     )
 
-    bucket: Count = 40_000_000
+    bucket: Count | None = None
     overlap_grad_reduce: bool = True
     overlap_param_gather: bool = True
     fused_accumulation: bool = True
@@ -75,6 +77,12 @@ class Megatron(InBuckets, kind="megatron"):
         note = "it has no hook: what replaces the all-reduce between instances is yours to write"
         attached = {"lines": lines + hook, "note": note} if mesh.compressed else {"lines": lines}
         return [{"in": "megatron", "source": source, **attached}]
+
+    def bucket_among(self, copies: int) -> float:
+        """The rule of megatron/core/distributed/distributed_data_parallel.py, where none is stated."""
+        if self.bucket is not None:
+            return self.bucket
+        return max(40_000_000, 1_000_000 * copies) if self.overlap_grad_reduce else math.inf
 
     def reduced_at_once(self, units: Sequence[float], passes: int) -> float:
         """All gradients, which have one buffer."""

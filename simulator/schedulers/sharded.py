@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field
 
-from simulator.bounds import Count
 from simulator.models.exchange import Bucket
 from simulator.models.layers import Layer, block_of, fuse
 from simulator.models.precision import NumberFormat, Precision
@@ -125,18 +124,17 @@ class Sharded(Scheduler):
 
 
 class InBuckets(Sharded):
-    """A schedule with whole parameters on every GPU, whose gradients are reduced in buckets of fused tensors.
-
-    - `bucket`: elements of a bucket.
-    """
+    """A schedule with whole parameters on every GPU, whose gradients are reduced in buckets of fused tensors."""
 
     in_place: ClassVar[bool] = True
 
-    bucket: Count
+    def bucket_among(self, copies: int) -> float:
+        """Elements with which a bucket is full, where so many GPUs have the same weights."""
+        raise NotImplementedError
 
     def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
         """Fused buckets in backward order."""
-        return buckets_of(fuse(layers, [self.bucket], 1), layers)
+        return buckets_of(fuse(layers, [self.bucket_among(costs.copies)], 1), layers)
 
     def gathered_at_once(self, units: Sequence[float]) -> float:
         """All parameters, all the time."""

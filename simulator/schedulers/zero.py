@@ -58,6 +58,10 @@ class Zero(InBuckets, kind="zero"):
         overlap = self.overlap_comm or None
         return [zero_place(self, stage=self.stage, overlap_comm=overlap, reduce_bucket_size=bucket)]
 
+    def bucket_among(self, copies: int) -> float:
+        """`reduce_bucket_size`, however many there are."""
+        return self.bucket
+
     def reduced_at_once(self, units: Sequence[float], passes: int) -> float:
         """All gradients in stage 1, and those of two buckets in stage 2."""
         return most_together(units, len(units) if self.stage == 1 else 2)

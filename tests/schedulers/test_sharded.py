@@ -132,6 +132,17 @@ def test_replicas_of_a_model_in_buckets_exchange_every_part_of_it_once(scheduler
     assert made == pytest.approx(inside + 2 * 3 / 4 * 4 * PARAMETERS / 4, rel=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("gpus", "asked", "buckets"),
+    [(16, {}, [1] * 4), (128, {}, [2, 2]), (128, {"shard": 8}, [2, 2]), (128, {"bucket": NUMEL}, [1] * 4),
+     (16, {"overlap_grad_reduce": False}, [4])],
+)  # fmt: skip
+def test_a_bucket_of_megatron_has_a_million_parameters_per_copy_and_40_at_least(gpus, asked, buckets):
+    """Of four tensors of 64 million; one bucket where reductions are not beside compute."""
+    plan = plan_of(sharded({"kind": "megatron", **asked}, nodes=gpus // 8, gpus_per_node=8))
+    assert [len(bucket.layers) for bucket in plan.work.buckets] == buckets
+
+
 @pytest.mark.parametrize("stated", [{"uplink": "5 GB/s"}, {"oversubscription": 4}])
 def test_groups_share_the_links_between_switches(stated):
     """Two nodes of 10 GB/s under a leaf with a quarter of it upwards: four groups send 1.5 P bytes each over it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simulator.aliases import KINDS
-from simulator.studies.start.training_keys import FORMATS_OF, MOST, Format, Stated
+from simulator.studies.start.training_keys import FORMATS_OF, Format, Stated
 from simulator.studies.start.training_titan import MAXTEXT, TORCHFT, TORCHTITAN
 
 _ZERO, _FSDP, _AXES = "zero_optimization.", "fsdp_config.fsdp_", "parallelism_config.parallelism_config_"
@@ -178,7 +178,7 @@ def _write_sizes(stated: Stated, tensor: int) -> None:
 
 
 def _write_distributed_optimiser(stated: Stated, copies: int | None, context: int) -> None:
-    """Buckets of the larger of 40 million and one million parameters per copy; one bucket where nothing overlaps."""
+    """Whether states are shared out, and what is reduced and gathered beside compute; a bucket where one is stated."""
     if stated.get("use_torch_fsdp2", False) or stated.get("use_megatron_fsdp", False):
         stated.write("scheduler.kind", "fsdp")
         return
@@ -198,8 +198,8 @@ def _write_distributed_optimiser(stated: Stated, copies: int | None, context: in
     stated.write("scheduler.overlap_param_gather", gathers, "overlap_param_gather")
     if stated.get("no_gradient_accumulation_fusion", False) or not stated.get("gradient_accumulation_fusion", True):
         stated.write("scheduler.fused_accumulation", False, "gradient_accumulation_fusion")
-    bucket = stated.get("ddp_bucket_size", max(40_000_000, 1_000_000 * (copies or 1)))
-    stated.write("scheduler.bucket", bucket if reduces else MOST, "" if reduces else "one: nothing overlaps")
+    bucket = stated.find("ddp_bucket_size", int)
+    stated.write("scheduler.bucket", bucket if reduces else None)
     if stated.get("fp8_param_gather", False):
         stated.write("scheduler.gather_wire", "fp8")
 

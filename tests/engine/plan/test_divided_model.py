@@ -76,6 +76,14 @@ def test_the_first_stage_of_zb_v_has_both_ends_of_the_model():
     assert names[0] == "model.embed_tokens.weight" and names[-1] == "lm_head.weight"
 
 
+@pytest.mark.parametrize(("axes", "full"), [({"context": 2}, 128e6), ({"tensor": 2}, 64e6)])
+def test_a_bucket_of_megatron_counts_gpus_that_share_tokens_as_copies(axes, full):
+    """A million parameters for each of the GPUs with the same weights: all 128, or every second of them."""
+    plan = plan_of(divided(axes, nodes=16, batch=64))
+    first, *_ = ([plan.setup.sharding.numels[layer] for layer in bucket.layers] for bucket in plan.work.buckets)
+    assert sum(first[:-1]) < full <= sum(first)
+
+
 @pytest.mark.parametrize("tensor", [2, 4, 8])
 def test_divided_layers_send_four_all_reduces_a_block(tensor):
     """Korthikanti et al. 2022: 4 x 2 (t - 1) / t m h bytes x 2 a block, besides embedding, decoder; with the tokens

@@ -180,7 +180,7 @@ CASES = {
     "a batch of Megatron is that of a copy": (MEGATRON, {
         "workload.batch_size": 8, "workload.micro_batches": 8, "parallelism.tensor": 2, "parallelism.pipeline.stages": 2,
         "parallelism.sequence_parallel": True, "cluster.nodes": 2, "workload.vocabulary": 1024,
-        "workload.precision.travels": "fp32", "scheduler.bucket": 40_000_000, "workload.positions": 256}),
+        "workload.precision.travels": "fp32", "scheduler.bucket": None, "workload.positions": 256}),
     "virtual stages are chunks": (MEGATRON + " --num-layers-per-virtual-pipeline-stage 2", {"parallelism.pipeline.chunks": 2}),
     "collectives beside products": (MEGATRON + " --tp-comm-overlap", {"parallelism.overlap": True}),
     "instances are replicas": (MEGATRON + " --num-distributed-optimizer-instances 2", {"scheduler.shard": 2}),
@@ -190,7 +190,7 @@ CASES = {
         "workload.precision.gradients": "bf16", "workload.arithmetic": "fp8", "scheduler.gather_wire": "fp8"}),
     "without distributed optimiser states are whole, and nothing overlaps": (
         "--tensor-model-parallel-size 1 --micro-batch-size 2\n",
-        {"scheduler.shard": 1, "scheduler.overlap_grad_reduce": False, "scheduler.bucket": 10**12}),
+        {"scheduler.shard": 1, "scheduler.overlap_grad_reduce": False, "scheduler.bucket": None}),
     "HSDP in fp32": (TITAN, {
         "scheduler.kind": "fsdp", "scheduler.shard": 8, "workload.precision.gradients": "bf16", "workload.layers": 32,
         "workload.precision.travels": "fp32", "workload.recompute": "full", "workload.batch_size": 2}),
@@ -223,7 +223,7 @@ CASES = {
     "what Megatron takes where nothing is stated": ("--tensor-model-parallel-size 1 --num-layers 8 --hidden-size 512 --micro-batch-size 2 --vocab-size 1000", {
         "workload.mlp": 2048, "workload.gated": False, "workload.norm": "layer", "workload.biases": "all", "workload.tied": True, "workload.dropout": True, "workload.attention": None, "workload.recompute": "none", "workload.vocabulary": 1024, "workload.precision.gradients": "fp32", "workload.precision.travels": None, "workload.arithmetic": None, "parallelism.sequence_parallel": None, "parallelism.pipeline.chunks": None, "workload.batch_size": 2, "workload.micro_batches": 1, "scheduler.overlap_param_gather": False, "scheduler.fused_accumulation": None, "scheduler.gather_wire": None}),
     "what Megatron is told otherwise": ("--micro-batch-size 1 --overlap-grad-reduce --bf16 --accumulate-allreduce-grads-in-fp32 --recompute-activations --swiglu --hidden-dropout 0 --num-layers 4 --hidden-size 16 --ffn-hidden-size 48 --use-flash-attn --no-rope-fusion", {
-        "scheduler.bucket": 40_000_000, "workload.recompute": "selective", "workload.mlp": 48, "workload.dropout": True, "workload.attention": "fused"}),
+        "scheduler.bucket": None, "workload.recompute": "selective", "workload.mlp": 48, "workload.dropout": True, "workload.attention": "fused"}),
     "NeMo states machines and formats otherwise": ("tensor_model_parallel_size: 2\nnum_nodes: 4\ndevices: 4\nprecision: bf16-mixed\nmicro_batch_size: 3\nnum_micro_batches: 5\nnum_virtual_stages_per_pipeline_rank: 3\npipeline_model_parallel_size: 2\nuse_torch_fsdp2: true\n", {
         "cluster.nodes": 4, "cluster.gpus_per_node": 4, "parallelism.pipeline.chunks": 3, "workload.precision.gradients": "bf16", "workload.batch_size": 15, "workload.micro_batches": 5, "scheduler.kind": "fsdp", "parallelism.sequence_parallel": False}),
     "without ZeRO buckets are 5e8 elements of the format": (zero(stage=0), {"scheduler.kind": "sequential", "scheduler.bucket_size": "1000000000 B", "workload.precision.gradients": "bf16"}),
@@ -362,9 +362,10 @@ def test_comments_name_the_key_that_each_line_comes_from(read):
     assert read(ACCELERATE).lines["workload.precision.gradients"] == ("bf16", "mixed_precision")
 
 
-@pytest.mark.parametrize(("gpus", "bucket"), [(None, 40e6), (32, 40e6), (64, 64e6)])
-def test_a_bucket_of_megatron_has_a_million_parameters_per_copy_and_40_at_least(read, gpus, bucket):
-    assert values(read("--micro-batch-size 1 --overlap-grad-reduce", gpus))["scheduler.bucket"] == bucket
+@pytest.mark.parametrize(("beside", "bucket"), [(" --overlap-grad-reduce", 7), ("", None)])
+def test_a_bucket_of_megatron_is_one_for_reductions_beside_compute(read, beside, bucket):
+    made = values(read("--micro-batch-size 1 --ddp-bucket-size 7" + beside))
+    assert made.get("scheduler.bucket") == bucket
 
 
 def test_one_function_of_several_is_named(read, tmp_path):

@@ -106,7 +106,7 @@ def _key(setup: Setup) -> Hashable:
     """What a division depends on."""
     scheduler, sharding = setup.scheduler, setup.sharding
     own = setup.workload.fingerprint, type(scheduler), scheduler.fingerprint, compute_of(setup).update_alone
-    return *own, sharding and sharding.tensors, _costs_key(setup)
+    return *own, sharding and (setup.workers, *sharding.tensors), _costs_key(setup)
 
 
 def _costs_key(setup: Setup) -> Hashable:
@@ -127,6 +127,7 @@ def _plan_buckets(setup: Setup, costs: Costs) -> tuple[Bucket, ...]:
     if sharding is not None:
         whole = zip(layers, sharding.numels, strict=True)
         layers = tuple(replace(layer, numel=numel) for layer, numel in whole)
+        costs = replace(costs, copies=setup.workers * sharding.size)
     refuse_rules(setup.scheduler, setup.workload.micro_batches)
     buckets = setup.scheduler.plan(layers, costs)
     refuse_buckets(setup.scheduler, buckets, layers)
