@@ -113,14 +113,14 @@ def _order_there_and_back(stage: int, stages: int, batches: int) -> list[Turn]:
     return [turn for turn in made if turn.batch < batches]
 
 
-def count_in_flight(turns: Sequence[Turn]) -> int:
-    """The most passes of chunks whose activations a stage keeps at a time: until their last gradients are there.
+def most_in_flight(turns: Sequence[Turn], kept: Sequence[float]) -> float:
+    """The most that a stage keeps at a time whose chunks keep so much in a pass, until their last gradients are there.
 
-    >>> count_in_flight(order_stage("1f1b", 1, 4, 1, 8)), count_in_flight(order_stage("zb_h1", 1, 4, 1, 8))
+    >>> most_in_flight(order_stage("1f1b", 1, 4, 1, 8), [1]), most_in_flight(order_stage("zb_h1", 1, 4, 1, 8), [1])
     (3, 4)
     """
     last: Op = "weights" if any(turn.op == "weights" for turn in turns) else "backward"
-    return max(accumulate((turn.op == "forward") - (turn.op == last) for turn in turns))
+    return max(accumulate(((turn.op == "forward") - (turn.op == last)) * kept[turn.chunk] for turn in turns))
 
 
 class Pipelined(NamedTuple):
@@ -238,6 +238,10 @@ class PipelineStages(Spec):
     stages: int = Field(default=1, ge=1, le=1024)
     schedule: Schedule = "1f1b"
     chunks: int = Field(default=1, ge=1, le=64)
+
+    def chunks_of(self, stage: int) -> list[int]:
+        """The numbers of a stage's chunks in the order of the model."""
+        return [place_chunk(self.schedule, stage, self.stages, chunk) for chunk in range(self.chunks)]
 
     def refuse_unfit(self) -> None:
         if self.schedule == "zb_v":

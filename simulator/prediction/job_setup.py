@@ -41,8 +41,8 @@ class RecordedInputs(NamedTuple):
 NOTHING_RECORDED = RecordedInputs()
 
 
-def job_setups(scenario: Scenario) -> list[Setup]:
-    """The setup of a scenario's job, and then those of its other jobs.
+def job_setups(scenario: Scenario, stage: int = 0) -> list[Setup]:
+    """The setup of a scenario's job, on GPUs of a `stage` of its pipeline, and then those of its other jobs.
 
     Raises an expected-error where parts do not fit each other: studies change the cluster of a scenario that was valid.
     """
@@ -78,18 +78,18 @@ def job_setups(scenario: Scenario) -> list[Setup]:
     differ = [name for name, value in same.items() if value]
     if differ and getattr(scenario.scheduler, "inside", None):
         raise expected("sites that are alike in all steps, for a schedule with `inside`", differ[0])
-    mine = shard_job(setup, scenario.parallelism)
+    mine = shard_job(setup, scenario.parallelism, stage)
     return [mine, *(_other_job_setup(job, setup) for job in scenario.other_jobs)]
 
 
-def plans_of(scenario: Scenario, *, followed: bool = False) -> tuple[Plan, list[Plan]]:
+def plans_of(scenario: Scenario, *, followed: bool = False, stage: int = 0) -> tuple[Plan, list[Plan]]:
     """The plan of one iteration, with selections in closed form, and those of other jobs.
 
-    `followed`: every message is followed, also of exchanges that have a price. Raises InputError where parts cannot
-    work together.
+    `followed`: every message is followed, also of exchanges that have a price. `stage`: of a pipeline, whose first one
+    ends an iteration. Raises InputError where parts cannot work together.
     """
     with as_input_error(f"scenario '{scenario.name}'"):
-        jobs = seat_jobs([replace(job, followed=followed) for job in job_setups(scenario)])
+        jobs = seat_jobs([replace(job, followed=followed) for job in job_setups(scenario, stage)])
         own, *others = plan_jobs([(job, prepare_work(job)) for job in jobs])
         return with_loading(run_inside(own), scenario), others
 

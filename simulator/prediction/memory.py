@@ -29,6 +29,7 @@ from simulator.prediction.memory_parts import (
     update_parts,
 )
 from simulator.prediction.result_parts import MemoryUse
+from simulator.records import replace
 from simulator.scenario.changes import with_value
 from simulator.scenario.named_parts import shipped_gpus
 from simulator.scenario.scenario import Scenario
@@ -130,7 +131,8 @@ def _with_buffer(name: str, nbytes: float, buffer: float, how: str) -> MemoryPar
 
 
 def memory_of(scenario: Scenario, plan: Plan) -> MemoryUse:
-    """The memory of one worker of a scenario, whose buckets and payloads are those of `plan`.
+    """The memory of one worker of a scenario, whose buckets and payloads are those of `plan`; in a pipeline that of the
+    stage that needs most.
 
     It is remembered, since points of a sweep that differ in their network share it.
     """
@@ -145,10 +147,21 @@ def memory_of(scenario: Scenario, plan: Plan) -> MemoryUse:
         cluster.gpu,
         cluster.other_gpus,
     )
-    return _remembered.get(parts, lambda: _memory_of(scenario, plan), cluster.workers)
+    also = cluster.workers, scenario.parallelism.fingerprint
+    return _remembered.get(parts, lambda: _most_memory(scenario, plan), *also)
 
 
 _remembered: ResultsOfObjects[MemoryUse] = ResultsOfObjects(64)
+
+
+def _most_memory(scenario: Scenario, plan: Plan) -> MemoryUse:
+    """The memory of the stage that needs most."""
+    divided = plan.of_step.setup.divided
+    if divided is None or divided.unlike == (divided.stage,):
+        return _memory_of(scenario, plan)
+    plans = ((stage, plans_of(scenario, stage=stage)[0]) for stage in divided.unlike)
+    made = [replace(_memory_of(scenario, each), stage=stage + 1 if stage else None) for stage, each in plans]
+    return max(made, key=lambda memory: (memory.fits is False, memory.total))
 
 
 def _memory_of(scenario: Scenario, plan: Plan) -> MemoryUse:
@@ -223,7 +236,7 @@ def refuse_what_does_not_fit(scenario: Scenario, memory: MemoryUse, *, remedies:
         texts = [*describe_remedies(scenario, memory)]
     raise InputError(
         [
-            Problem(where, what, f"{show_memory(memory.total)}: {describe_parts(memory)}"),
+            Problem(where, what, f"{show_memory(memory.total)}{memory.where}: {describe_parts(memory)}"),
             *(Problem("memory", "", text) for text in texts),
         ]
     )

@@ -131,7 +131,8 @@ class MemoryUse(
     """Bytes of a worker's GPU memory: all known parts together, least and most, and what the smallest GPU has.
 
     `capacity`: None where no GPU states it; `fits`: None where that is not known; `parts`: bytes by part, None where a
-    part is not known; `details`: the same with their ranges, None in a row of a table.
+    part is not known; `details`: the same with their ranges, None in a row of a table. `stage`: that of a pipeline
+    whose workers need most, None where it is the first.
     """
 
     parts: Annotated[dict[str, float | None], says("GPU memory of a worker", "B", _MEMORY)]
@@ -142,12 +143,18 @@ class MemoryUse(
     gpu: Annotated[str, says("that GPU")]
     fits: Annotated[bool | None, says("whether the sum fits; null where that is not known")]
     not_known: Annotated[list[str] | None, says("parts that are not known, and are left out of the sums")] = None
+    stage: Annotated[int | None, says("the stage whose workers need most, unless it is the first, 1")] = None
     details: list[MemoryPart] | None = None
 
     @property
     def interval(self) -> Interval:
         """Bytes that it takes at least and at most."""
         return self.least, self.most
+
+    @property
+    def where(self) -> str:
+        """The stage of these workers, where it is not the first: ` in stage 2`."""
+        return f" in stage {self.stage}" if self.stage else ""
 
     @property
     def exceeded(self) -> bool:

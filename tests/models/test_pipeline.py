@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from simulator.models.operators import WHOLE, Split
-from simulator.models.pipeline import Parallelism, count_in_flight, order_stage, run_pipeline, spread_blocks
+from simulator.models.pipeline import Parallelism, most_in_flight, order_stage, run_pipeline, spread_blocks
 
 
 @pytest.mark.parametrize(("stages", "batches"), [(2, 2), (4, 4), (4, 32), (8, 64)])
@@ -48,13 +48,20 @@ def test_every_stage_does_every_pass_once_in_a_possible_order(schedule, chunks, 
         assert all(done[t] > done[t._replace(op="backward")] for t in turns if t.op == "weights")
         if chunks == 1:
             most = batches if schedule == "gpipe" else min(batches, stages - (stage if schedule == "1f1b" else 0))
-            assert count_in_flight(turns) == most
+            assert most_in_flight(turns, [1]) == most
 
 
 def test_zb_v_keeps_as_many_activations_as_1f1b_on_each_stage():
     """2 p halves of a stage's layers; the first stage of 1F1B keeps p whole ones (Qi et al. 2023, 2401.10241)."""
-    assert [count_in_flight(order_stage("zb_v", stage, 4, 2, 16)) for stage in range(4)] == [8] * 4
-    assert count_in_flight(order_stage("1f1b", 0, 4, 1, 16)) == 4
+    assert [most_in_flight(order_stage("zb_v", stage, 4, 2, 16), [1, 1]) for stage in range(4)] == [8] * 4
+    assert most_in_flight(order_stage("1f1b", 0, 4, 1, 16), [1]) == 4
+
+
+def test_chunks_that_keep_more_count_for_more():
+    """Two stages of two chunks: the first one is at most four passes ahead in its first chunk and one in the other."""
+    turns = order_stage("1f1b", 0, 2, 2, 4)
+    assert [f"{turn.op[0]}{turn.chunk}" for turn in turns[:7]] == ["f0", "f0", "f1", "f1", "f0", "b1", "f0"]
+    assert most_in_flight(turns, [3, 1]) == 4 * 3 + 1
 
 
 def test_zb_v_turns_back_at_the_last_stage():

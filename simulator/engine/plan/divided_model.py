@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, chain, dropwhile, takewhile
 
@@ -30,18 +29,26 @@ from simulator.models.exchange import (
 )
 from simulator.models.layers import Layer, Workload, block_of
 from simulator.models.operators import ARITHMETIC_BYTES, COLLECTIVES, WHOLE, DescribedTensor, Description, Operator
-from simulator.models.pipeline import Parallelism, count_in_flight, order_stage, run_pipeline, spread_blocks
+from simulator.models.pipeline import (
+    Parallelism,
+    PipelineStages,
+    most_in_flight,
+    order_stage,
+    run_pipeline,
+    spread_blocks,
+)
 from simulator.models.sharding import JOINT_LABELS, LAYERS
 from simulator.models.small_cache import LatestResults, ResultsOfObjects
 from simulator.records import replace
 from simulator.schedulers.sharded import Sharded, units_of
 
 
-def divide_model(setup: Setup, parallelism: Parallelism) -> Setup:
-    """The job of a GPU of the first stage, whose workers are those with the same part of the weights.
+def divide_model(setup: Setup, parallelism: Parallelism, stage: int) -> Setup:
+    """The job of a GPU of a stage, whose workers are those with the same part of the weights.
 
     The first stage ends an iteration: its last backward pass comes after those of all others, so that nothing hides
-    its exchange. Raises an expected-error where the model or the cluster cannot be divided so.
+    its exchange. What others hold in memory is asked for as well, their times are not. Raises an expected-error where
+    the model or the cluster cannot be divided so.
     """
     if not parallelism.divides:
         return setup
@@ -55,13 +62,16 @@ def divide_model(setup: Setup, parallelism: Parallelism) -> Setup:
     strides = {"tensor": 1, "context": tensor, "expert": tensor}
     alike = setup.workers // parallelism.parts
     inside = min(alike, max(1, each // tensor))
+    chunk, frozen = _chunks_of(setup, parallelism), _frozen_of(described, parallelism)
+    layers = tuple(replace(layer, frozen=number) for layer, number in zip(part.layers, frozen, strict=True))
+    kept = _most_kept(described, parallelism.pipeline, chunk, batches)
     model = DividedModel(
         parallelism,
         tuple(
             JointWork(group_network(setup, getattr(parallelism, name), strides[name]), *work)
             for name, work in _joint_work(setup, described, parallelism).items()
         ),
-        chunk=_chunks_of(setup, parallelism),
+        chunk=chunk,
         forward=np.array([layer.forward for layer in part.layers]) / batches,
         backward=np.array([layer.backward for layer in part.layers]) / batches,
         link=group_network(setup, 2, tensor * alike) if parallelism.pipeline.stages > 1 else None,
@@ -69,17 +79,14 @@ def divide_model(setup: Setup, parallelism: Parallelism) -> Setup:
             _boundary_elements(setup, tensor * parallelism.context) * ARITHMETIC_BYTES[described.arithmetic]
         ),
         experts=experts,
+        stage=stage,
+        unlike=tuple(_unlike_stages(layers, chunk, parallelism.pipeline, kept)),
     )
     mine = model.mine.tolist()
-    kept = math.fsum(described.tensors[layer].kept for layer in mine) / described.samples / described.kept_bytes
-    pipeline = parallelism.pipeline
-    turns = order_stage(pipeline.schedule, 0, pipeline.stages, pipeline.chunks, batches)
-    in_flight = count_in_flight(turns) / pipeline.chunks if pipeline.stages > 1 else 1
-    frozen = _frozen_of(described, parallelism)
     workload = part.model_copy(
         update={
-            "layers": tuple(replace(part.layers[layer], frozen=frozen[layer]) for layer in mine),
-            "activation_bytes": part.activation_bytes and kept * in_flight * part.activation_bytes,
+            "layers": tuple(layers[layer] for layer in mine),
+            "activation_bytes": part.activation_bytes and kept[stage] * part.activation_bytes,
             "frozen_bytes": setup.workload.bytes_of_frozen * sum(frozen[layer] for layer in mine) or None,
         }
     )
@@ -101,6 +108,28 @@ def _frozen_of(described: Description, parallelism: Parallelism) -> list[int]:
         made[0] += described.ahead
         made[-1] -= described.ahead
     return made
+
+
+def _most_kept(described: Description, pipeline: PipelineStages, chunk: Ints, batches: int) -> list[float]:
+    """Activations that each stage keeps at most, as a share of those of the whole model for a micro-batch."""
+    kept = np.array([tensor.kept for tensor in described.tensors]) / described.samples / described.kept_bytes
+    if pipeline.stages == 1:
+        return [float(kept.sum())]
+    each, stages = np.bincount(chunk, weights=kept, minlength=pipeline.stages * pipeline.chunks), pipeline.stages
+    turns = [order_stage(pipeline.schedule, stage, stages, pipeline.chunks, batches) for stage in range(stages)]
+    return [most_in_flight(turn, each[pipeline.chunks_of(stage)].tolist()) for stage, turn in enumerate(turns)]
+
+
+def _unlike_stages(layers: Sequence[Layer], chunk: Ints, pipeline: PipelineStages, kept: Sequence[float]) -> list[int]:
+    """Of stages that have layers alike the one that keeps most, in their order."""
+    members: list[list[Layer]] = [[] for _ in range(pipeline.stages * pipeline.chunks)]
+    for layer, number in zip(layers, chunk.tolist(), strict=True):
+        members[number].append(layer)
+    alike = dict[tuple[tuple[int, int], ...], list[int]]()
+    for stage in range(pipeline.stages):
+        own = (layer for number in pipeline.chunks_of(stage) for layer in members[number])
+        alike.setdefault(tuple((layer.numel, layer.frozen) for layer in own), []).append(stage)
+    return sorted(max(stages, key=lambda stage: kept[stage]) for stages in alike.values())
 
 
 _Joint = tuple[tuple[Communication, ...], Ints, Floats, Floats]

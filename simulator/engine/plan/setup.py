@@ -18,7 +18,7 @@ from simulator.models.curves import Floats
 from simulator.models.exchange import AllGather, Communication, Ints, Layout, Placement, Selection
 from simulator.models.layers import Workload
 from simulator.models.overlap import Overlap
-from simulator.models.pipeline import Parallelism, place_chunk
+from simulator.models.pipeline import Parallelism
 from simulator.models.sharding import Copies, ReduceWire, WireFormat
 from simulator.models.small_cache import MOST, LatestResults
 from simulator.models.wiring import Wiring
@@ -109,10 +109,11 @@ class DividedModel(Record):
     """How one GPU's part of a model stands among the others.
 
     - `axes`: collectives inside of layers.
-    - `chunk` (L,): the chunk of each layer of the model, of which the GPU has those of the first stage.
+    - `chunk` (L,): the chunk of each layer of the model, of which the GPU has those of its `stage`.
     - `forward`, `backward` (L,): seconds of a micro-batch.
     - `link`: the network between neighbouring stages, and what is sent there in each direction for a micro-batch.
     - `experts` (L,): whether a layer has those of the experts that the GPU has.
+    - `unlike`: stages of which one needs most memory: of those with layers alike the one that keeps most activations.
     """
 
     parallelism: Parallelism
@@ -123,13 +124,13 @@ class DividedModel(Record):
     link: NetworkSetup | None
     sent: AllGather
     experts: npt.NDArray[np.bool_]
+    stage: int
+    unlike: tuple[int, ...]
 
     @property
     def mine(self) -> Ints:
-        """The layers of the first stage."""
-        pipeline = self.parallelism.pipeline
-        of_first = [place_chunk(pipeline.schedule, 0, pipeline.stages, chunk) for chunk in range(pipeline.chunks)]
-        return np.flatnonzero(np.isin(self.chunk, of_first))
+        """The layers of the stage."""
+        return np.flatnonzero(np.isin(self.chunk, self.parallelism.pipeline.chunks_of(self.stage)))
 
     @property
     def mean_over_first(self) -> float:

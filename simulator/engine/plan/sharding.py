@@ -23,10 +23,11 @@ from simulator.sparsifiers.dense import Dense
 _parts: LatestResults[Workload] = LatestResults(64)
 
 
-def shard_job(setup: Setup, parallelism: Parallelism) -> Setup:
+def shard_job(setup: Setup, parallelism: Parallelism, stage: int) -> Setup:
     """The job of one GPU's part of the model: its peers are those with the same part, one in each group or site.
 
-    GPUs that compute together divide the model first, those of local steps between sites inside each of these.
+    GPUs that compute together divide the model first, those of local steps between sites inside each of these; it is
+    one of those of a `stage`.
 
     A part of a tensor has ceil(elements / size) elements. Gradients arrive at it in the format in which they travel.
     The peers of all parts exchange at the same time, so that those of a node share its NICs. Raises an expected-error
@@ -34,8 +35,8 @@ def shard_job(setup: Setup, parallelism: Parallelism) -> Setup:
     """
     scheduler = setup.scheduler
     if isinstance(scheduler, LocalSteps) and (scheduler.inside or scheduler.site):
-        return _job_between_sites(setup, scheduler, parallelism)
-    return _share_states(divide_model(setup, parallelism))
+        return _job_between_sites(setup, scheduler, parallelism, stage)
+    return _share_states(divide_model(setup, parallelism, stage))
 
 
 def _share_states(setup: Setup) -> Setup:
@@ -89,7 +90,7 @@ def _gathered_frozen(workload: Workload, precision: Precision) -> tuple[float, .
     return tuple(each * layer.frozen for layer in workload.layers)
 
 
-def _job_between_sites(setup: Setup, scheduler: LocalSteps, parallelism: Parallelism) -> Setup:
+def _job_between_sites(setup: Setup, scheduler: LocalSteps, parallelism: Parallelism, stage: int) -> Setup:
     """The job of one GPU's share of the model in each site, beside that inside a site; of one site only the latter."""
     fabric, each, inside = setup.fabric, setup.gpus_per_node, scheduler.inside
     if inside is None or isinstance(inside, LocalSteps):
@@ -100,7 +101,7 @@ def _job_between_sites(setup: Setup, scheduler: LocalSteps, parallelism: Paralle
         raise expected("network single_switch or wide_area, for a schedule with `inside`", fabric.kind, hint)
     nodes = scheduler.site or (max(site.nodes for site in fabric.sites) if isinstance(fabric, WideArea) else 1)
     _refuse_unfit(setup, size := nodes * each)
-    site = divide_model(replace(setup, nodes=nodes, scheduler=inside, sparsifier=Dense()), parallelism)
+    site = divide_model(replace(setup, nodes=nodes, scheduler=inside, sparsifier=Dense()), parallelism, stage)
     inner = _share_states(site)
     if nodes == setup.nodes:
         return inner

@@ -26,7 +26,7 @@ def remark_on_memory(reader: Reader) -> Iterator[SizedWarning]:
     memory = reader.simulated.memory
     if memory.capacity is None or not memory.exceeded:
         return
-    asked = f"{show_memory(memory.total)} of memory, and {memory.gpu} has {show_memory(memory.capacity)}"
+    asked = f"{show_memory(memory.total)} of memory{memory.where}, and {memory.gpu} has {show_memory(memory.capacity)}"
     if memory.fits is False:
         text = f"this training cannot run: a worker needs {asked}"
     else:

@@ -31,6 +31,7 @@ def describe_memory(memory: MemoryUse) -> str:
     text = show_memory(memory.total)
     if memory.capacity is not None:
         text += f" of {show_memory(memory.capacity)}"
+    text += memory.where
     if memory.not_known:
         return f"{text}, without {' and '.join(memory.not_known)}, which are not known"
     known = sorted(((nbytes, name) for name, nbytes in memory.parts.items() if nbytes), reverse=True)
@@ -53,7 +54,7 @@ def memory_table(memory: MemoryUse) -> Table:
 def memory_blocks(memory: MemoryUse) -> Iterator[Block]:
     """Every part with its size, range and how it is computed, and the sum; then whether it fits."""
     table = memory_table(memory)
-    parts = replace(_MEMORY[0], kind="unbroken")
+    parts = replace(_MEMORY[0], kind="unbroken", label=f"{_MEMORY[0].label}{memory.where}")
     yield replace(table, title="", columns=(parts, *_MEMORY[1:]))
     yield table.note
 

@@ -25,10 +25,12 @@ from simulator.prediction.measured import measured_values
 from simulator.prediction.memory import memory_of
 from simulator.prediction.network_use import network_uses
 from simulator.prediction.run import plan_of, run
+from simulator.reporting.wording.runs import describe_memory
 from simulator.scenario.scenario import Scenario
 from simulator.sparsifiers.onebit import OneBit
 from simulator.studies.explain.critical_path import hiding_compute, longest_waits
 from simulator.studies.explain.terms import terms_of
+from simulator.units import show_memory
 
 LAYERS, HIDDEN, MLP, HEADS, SEQUENCE, VOCABULARY = 16, 1024, 4096, 16, 512, 32000
 BLOCK = 4 * HIDDEN**2 + 2 * HIDDEN * MLP
@@ -441,6 +443,28 @@ def test_activations_are_divided_with_the_layers():
     first = kept({"pipeline": {"stages": 4}}, 4)
     decoder = 512 * (2 * 1024 + 2 * 1024 + 4 * VOCABULARY)  # input of norm and decoder, and the log-softmax
     assert first == pytest.approx(whole - decoder, rel=0.01)
+
+
+def test_memory_is_that_of_the_stage_that_needs_most():
+    """Four blocks a stage: those of the first are dense, those of the second have 16 experts and keep three passes."""
+    workload = EXPERTS | {"dense_layers": 4, "vocabulary": 1000}
+    asked = divided({"pipeline": {"stages": 4}}, nodes=1, gpus_per_node=4, workload=workload)
+    found = memory_of(asked, plan_of(asked))
+    block = 4 * HIDDEN**2 + 16 * 3 * HIDDEN * 1024 + (2 + 16) * HIDDEN  # attention, experts, norms and router
+    assert found.stage == 2 and found.parts["parameters"] == 2 * 4 * block
+    tensors = description_of(asked.workload.origin.architecture, 1, asked.workload.precision).tensors
+    kept = sum(tensor.kept for tensor in tensors for number in range(4, 8) if f"layers.{number}." in tensor.name)
+    assert found.parts["activations"] == pytest.approx(3 * kept)
+    assert describe_memory(found).startswith(f"{show_memory(found.total)} of 80 GiB in stage 2: ")
+
+
+def test_the_first_stage_needs_most_where_it_has_as_much_as_others():
+    """It keeps the activations of four micro-batches, the last one of one, but under GPipe both keep all."""
+    stages = []
+    for schedule in ("1f1b", "gpipe"):
+        asked = divided({"pipeline": {"stages": 4, "schedule": schedule}}, nodes=1, gpus_per_node=4)
+        stages.append(memory_of(asked, plan_of(asked)).stage)
+    assert stages == [None, 4]
 
 
 def test_many_gpus_take_no_longer_to_predict_than_few():
