@@ -55,7 +55,7 @@ def trained_alone(tensors: Sequence[DescribedTensor]) -> tuple[list[DescribedTen
             for before in reversed(waiting):
                 tensor.forward[:0] = before.forward
                 tensor.backward += before.backward if len(made) > 1 else []
-                tensor.kept += before.kept
+                tensor.keep_for(before)
                 tensor.frozen += before.numel * (block_of(before.name) is not None)
             waiting.clear()
         elif not made or block in blocks - begun:
@@ -64,7 +64,7 @@ def trained_alone(tensors: Sequence[DescribedTensor]) -> tuple[list[DescribedTen
         else:
             made[-1].forward += tensor.forward
             made[-1].backward[:0] = tensor.backward
-            made[-1].kept += tensor.kept
+            made[-1].keep_for(tensor)
             made[-1].frozen += tensor.numel
     if not made:
         raise expected("a model with linear layers that have adapters", "none")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Literal
@@ -63,6 +64,7 @@ class Attention(Record):
         forward, backward, inside = self._separate(builder) if self.kernel == "separate" else self._fused(builder)
         if recompute:
             backward = [*forward, *backward]
+            builder.tensors[-1].again = inside
         else:
             builder.keep(inside, 1)
         if self.context > 1:
@@ -289,6 +291,7 @@ def _recomputed(builder: Builder, inputs: float, build: Callable[[], None], some
     build()
     made = builder.tensors[first:]
     forward = [operator for tensor in made for operator in tensor.forward]
+    whole = math.fsum(tensor.kept for tensor in made)
     for tensor in made:
         tensor.kept = 0.0
     builder.keep(inputs)
@@ -301,6 +304,7 @@ def _recomputed(builder: Builder, inputs: float, build: Callable[[], None], some
             builder.keep(item.nbytes, 1)
             continue
         builder.keep(item.m * item.n if item.kind == "product" else item.batch / 2 * item.m * item.k)
+    builder.tensors[-1].again = max(0.0, whole - builder.tensors[-1].kept)
     last = max(place for place, item in enumerate(forward) if item.kind in ("product", "grouped"))
     if some and forward[last].kind == "product":
         forward = forward[:last]

@@ -89,7 +89,7 @@ class Builder(Struct):
         last = self.tensors[again - 1]
         for tensor in self.tensors[again:]:
             last.forward += [item for item in tensor.forward if item.name != _CAST]
-            last.kept += tensor.kept
+            last.keep_for(tensor)
         back = [item for tensor in reversed(self.tensors[again:]) for item in tensor.backward]
         last.backward[:0] = [item for item in back if item.name != _CAST_BACK]
         del self.tensors[again:]
@@ -305,7 +305,11 @@ class Builder(Struct):
         self.add([forward], [streaming("residual add", 3 * moved, compiled=moved)])
 
     def loss(self, rows: float, classes: int) -> None:
-        """Cross-entropy in fp32: log-softmax, which keeps its output, and its backward pass."""
+        """Cross-entropy in fp32: log-softmax, which keeps its output, and its backward pass.
+
+        PyTorch makes the gradient of this output and that of the logits, both in fp32, beside it (nll_loss and
+        log_softmax of aten: 12 B of each logit are there at once). Fused or in chunks it takes less.
+        """
         elements = rows * classes
         cast = [] if self.width == FP32 else [streaming("cast of logits", elements * (self.width + FP32))]
         self.add(
@@ -313,6 +317,7 @@ class Builder(Struct):
             [row_wise("log-softmax", 2 * elements * FP32), *cast],
         )
         self.keep(elements, FP32)
+        self.tensors[-1].loss = 2 * elements * FP32
 
     def describe(self) -> Description:
         """The description, with activations per sample."""

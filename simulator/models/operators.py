@@ -114,6 +114,8 @@ class DescribedTensor(Struct):
 
     - `shape`: its dimensions; `numel`: elements.
     - `kept`: bytes of activations that its operators keep for the backward pass, of all samples.
+    - `again`: bytes that are made again before its backward pass, and so are there while this runs.
+    - `loss`: bytes of the gradients with which the backward pass begins, where they are made one after the other.
     - `rows`: of an embedding, what its gradient consists of.
     - `active`: of a tensor of experts, elements that a token uses; None: of any other, where it uses all.
     - `trained`: whether it has a gradient.
@@ -130,6 +132,13 @@ class DescribedTensor(Struct):
     forward: list[Operator] = field(default_factory=list)
     backward: list[Operator] = field(default_factory=list)
     kept: float = 0.0
+    again: float = 0.0
+    loss: float = 0.0
+
+    def keep_for(self, other: DescribedTensor) -> None:
+        """Keep what the operators of another tensor need, which run with this one's."""
+        self.kept += other.kept
+        self.again, self.loss = max(self.again, other.again), max(self.loss, other.loss)
 
     @property
     def numel(self) -> int:

@@ -27,6 +27,7 @@ from simulator.prediction.memory_parts import (
     model_parts,
     outer_parts,
     update_parts,
+    working_parts,
 )
 from simulator.prediction.result_parts import MemoryUse
 from simulator.records import replace
@@ -168,7 +169,9 @@ def _memory_of(scenario: Scenario, plan: Plan) -> MemoryUse:
     inner, scheduler = plan.of_step, plan.setup.scheduler
     workload, method, workers = inner.setup.workload, scenario.sparsifier, plan.wiring.layout.workers
     buckets = [bucket.pieces for bucket in plan.work.buckets]
-    made = [activation_part(workload), FRAMEWORK, *model_parts(workload), *update_parts(workload)]
+    of_passes = [activation_part(workload), *working_parts(scenario.workload, inner.setup.divided)]
+    freed = math.fsum(part.nbytes or 0.0 for part in of_passes)
+    made = [*of_passes, FRAMEWORK, *model_parts(workload), *update_parts(workload, freed)]
     made += [*sharded_parts(inner)] or cast_parts(workload)
     if inner is not plan:
         made += buffer_parts(workload, Dense(), inner)

@@ -10,7 +10,10 @@ from collections.abc import Iterator
 from typing import Annotated
 
 from simulator.answers import Answer, in_json, says
+from simulator.architectures.describing import Origin, description_of
+from simulator.engine.plan.setup import DividedModel
 from simulator.models.layers import Workload
+from simulator.models.operators import WHOLE
 from simulator.models.optimisers import STATE_BYTES, Optimiser
 from simulator.models.precision import FP32_BYTES, NUMBER_BYTES
 from simulator.schedulers.local_steps import LocalSteps
@@ -49,6 +52,7 @@ PART_LABELS = {
     "work_space": "work space of the method",
     "exchange": "payloads of the exchange",
     "activations": "activations",
+    "working": "working memory of the backward pass",
     "update": "work space of the update",
     "framework": "CUDA and its libraries",
     "gathered": "gathered parameters",
@@ -139,8 +143,34 @@ def activation_part(workload: Workload) -> MemoryPart:
     return exact("activations", workload.activation_bytes * workload.pass_size, f"`activation_bytes` of {samples}")
 
 
-def update_parts(workload: Workload) -> Iterator[MemoryPart]:
-    """The temporaries of the optimiser beyond the activations, whose memory is free by then.
+def working_parts(workload: Workload, divided: DividedModel | None) -> Iterator[MemoryPart]:
+    """What the backward pass of a described model needs beside the activations that are kept, at its largest.
+
+    It begins with the gradients of the loss, of which one that is fused or in chunks has less. Later a block that makes
+    activations again has them, when those of what stands behind it in the same chunk are free. Nothing is known where
+    `activation_bytes` are stated, which may be those of the peak.
+    """
+    origin: Origin | None = workload.origin
+    if origin is None or "activation_bytes" in origin.stated:
+        return
+    split = WHOLE if divided is None else divided.parallelism.split
+    tensors = description_of(origin.architecture, workload.pass_size, workload.precision, split).tensors
+    chunks = dict.fromkeys(range(len(tensors)), 0)
+    if divided is not None:
+        chunks = {layer: int(divided.chunk[layer]) for layer in divided.mine.tolist()}
+    behind, again = dict.fromkeys(chunks.values(), 0.0), 0.0
+    for layer in sorted(chunks, reverse=True):
+        again = max(again, tensors[layer].again - behind[chunks[layer]])
+        behind[chunks[layer]] += tensors[layer].kept
+    most = max(again, *(tensors[layer].loss for layer in chunks))
+    if most:
+        parts = ["gradients of the loss, less where it is fused or in chunks"] * (most > again)
+        parts += [f"{show_memory(again)} that a block makes again"] * (again > 0)
+        yield MemoryPart("working", most, again, most, "; at least ".join(parts))
+
+
+def update_parts(workload: Workload, freed: float) -> Iterator[MemoryPart]:
+    """The temporaries of the optimiser beyond what the passes have `freed` by then.
 
     On lists of tensors a temporary is as large as all parameters together (torch.optim: the foreach implementation uses
     about that much more memory at its peak); tensor by tensor it is as large as the largest.
@@ -150,7 +180,7 @@ def update_parts(workload: Workload) -> Iterator[MemoryPart]:
     width = STATE_BYTES if workload.precision.has_master_weights else workload.precision.gradient_bytes
     whole = workload.optimiser.implementation == "foreach"
     nbytes = width * (workload.numel if whole else max(layer.numel for layer in workload.layers))
-    beyond = max(0.0, nbytes - (activation_part(workload).nbytes or 0.0))
+    beyond = max(0.0, nbytes - freed)
     of = "all parameters" if whole else "the largest tensor"
     known = beyond if "optimiser" in workload.model_fields_set else 0.0
     yield MemoryPart("update", beyond, known, beyond, f"a temporary of {of}, beyond what the activations leave free")

@@ -19,6 +19,7 @@ from simulator.models.optimisers import UNKNOWN_OPTIMISER
 from simulator.prediction.memory import memory_of
 from simulator.prediction.memory_parts import CONTEXT, LEAST_CONTEXT, PART_LABELS
 from simulator.prediction.run import plan_of, run
+from simulator.scenario.reading import load
 from simulator.sparsifiers.base import Sparsifier
 
 GIB = 2.0**30
@@ -70,6 +71,43 @@ def test_an_optimiser_that_is_not_stated_is_a_range():
 def test_activations_are_those_of_one_pass():
     for passes, samples in ((1, 8), (2, 4), (8, 1)):
         assert sizes(workload={"activation_bytes": 1e6, "micro_batches": passes})["activations"] == samples * 1e6
+
+
+def described(recompute="none", **parts):
+    """Memory of a decoder of four blocks, 64 tokens in a pass and 1,000 words."""
+    sizes = {"layers": 4, "hidden": 64, "heads": 4, "vocabulary": 1000, "sequence": 32, "gated": True}
+    workload = {"model": "transformer", "batch_size": 2, "recompute": recompute, **sizes, **parts.pop("workload", {})}
+    card = {"name": "card", "memory_bandwidth": 1e12, "fp32_rate": 1e13, "memory_size": parts.pop("capacity", GIB)}
+    made = small_scenario(workload, card, {"bandwidth": 1e9}, 1, ignore_memory=True, **parts)
+    return memory_of(made, plan_of(made))
+
+
+def test_the_backward_pass_begins_with_two_gradients_of_the_logits():
+    """8 B of each, unless the loss is fused or in chunks: whether a GPU that has room for half of them fits is open."""
+    found = described()
+    (part,) = (part for part in found.details if part.name == "working")
+    assert (part.least, part.nbytes) == (0, 8 * 64 * 1000)
+    assert described(capacity=found.total).fits is True
+    assert described(capacity=found.total - 4 * 64 * 1000).fits is None
+    assert "working" not in {part.name for part in described(workload={"activation_bytes": 1e6}).details}
+
+
+def test_a_block_that_is_recomputed_is_there_when_what_stands_behind_it_is_free():
+    """All that it keeps otherwise but its input; behind it are norm and decoder with their inputs, and the logits."""
+    kept = [described(each, workload={"vocabulary": 8}).parts["activations"] for each in ("none", "full")]
+    found = described("full", workload={"vocabulary": 8})
+    (part,) = (part for part in found.details if part.name == "working")
+    behind = 64 * (2 * 64 + 8) * 4
+    assert part.least == part.nbytes == (kept[0] - kept[1]) / 4 - behind > 0
+    assert described("full", workload={"vocabulary": 8}, capacity=found.least - 1).fits is False
+
+
+@pytest.mark.parametrize(("nodes", "measured"), [(1, (82.4, 77.0)), (16, (67.0, 62.0))])
+def test_memory_of_torchtitan_is_as_was_published(nodes, measured):
+    """Llama 3.1 8B on 8 and 128 H100, eager and compiled blocks (benchmarks/llama3_h100_202412_torchtitan.md)."""
+    made = load(ROOT / "scenarios/validation/h100-torchtitan-fsdp/template.yaml", (f"cluster.nodes={nodes}",))
+    total = memory_of(made, plan_of(made)).total / GIB
+    assert [abs(total / each - 1) < 0.1 for each in measured] == [True, True]
 
 
 def test_activations_that_are_not_stated_are_named_and_left_out():
