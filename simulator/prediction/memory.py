@@ -110,7 +110,7 @@ def sharded_parts(plan: Plan) -> Iterator[MemoryPart]:
     width, sent = sharding.computed, sharding.reduced
     how = f"{width} B for each of {held:,.0f} parameters that are gathered at a time"
     buffer = width * copies.out if gathers is None else wire_bytes(gathers)
-    second = sum(gathered) / layout.gpus_per_node if copies.in_nodes else 0.0
+    second = sum(gathered) / layout.gpus_per_node if copies.in_nodes and layout.nodes > 1 else 0.0
     how += f", and for each of {second:,.0f} of a second copy" if second else ""
     yield _with_buffer("gathered", width * (held - kept + second), buffer * max(gathered), how)
     kept = kept if waiting == held else 0.0

@@ -194,6 +194,18 @@ def test_what_is_whole_for_a_while_and_buffers_of_its_collectives(scheduler, pre
         assert (part.least, part.nbytes, part.most) == pytest.approx((whole, whole + buffer, whole + 2 * buffer)), name
 
 
+@pytest.mark.parametrize(("nodes", "second"), [(1, 0), (2, 600 / 2)])
+def test_a_second_copy_of_a_node_is_there_where_a_group_has_several(nodes, second):
+    """Of 600 parameters in bf16 a GPU has its half; a group in one node has its only copy there."""
+    layers = [{"name": f"h.{number}.w", "numel": numel} for number, numel in enumerate((100, 300, 200))]
+    parts = {"cluster": {"gpus_per_node": 2}, "workload": {"layers": layers, "precision": SHORT}}
+    once, kept = (
+        next(part for part in memory(nodes=nodes, scheduler=asked, **parts).details if part.name == "gathered")
+        for asked in ("fsdp", {"kind": "fsdp", "keep": "node"})
+    )
+    assert kept.nbytes - once.nbytes == 2 * second
+
+
 BIG = {"activation_bytes": GIB, "optimiser": {"kind": "adamw", "implementation": "fused"}}
 
 
