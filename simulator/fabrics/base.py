@@ -60,7 +60,7 @@ class Fabric(Component, family="fabric"):
     fitted_for: FittedLaw | None = None
     intra_node: IntraNode | None = None
     transport: NamedTransport | None = None
-    nics_per_node: int = Field(default=1, ge=1, le=64)
+    nics_per_node: int = Field(default=1, ge=1, le=1024)
     nics_per_gpu: int | None = Field(default=None, ge=1, le=64)
     incast: tuple[tuple[Count, Density], ...] = ()
     protocols: tuple[Protocol, ...] = ()

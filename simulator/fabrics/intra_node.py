@@ -76,6 +76,7 @@ def _pack(
     return tuple((order, float(share)) for order, share in zip(uses, found.x, strict=True) if share > _LEAST)
 
 
+_KINDS = {"nvlink": "NVLink", "xgmi": "xGMI", "pci": "PCIe"}
 _PCI_MOST = 64e9  # bytes/s, PCIe 5.0 with 16 lanes
 
 
@@ -108,6 +109,7 @@ class IntraNode(Spec):
 
     - `latency`: start-up of one message inside a node.
     - `link`: kind of the links; if it is left out, `nvlink` for a mesh and above 64 GB/s, which no PCIe slot carries.
+      `xgmi`, of AMD, counts as NVLink under its own name.
     - `fitted_for`: the measurements that bandwidth and latency were fitted to; none: the links are only described.
     """
 
@@ -115,12 +117,14 @@ class IntraNode(Spec):
     latency: Seconds = 0.0
     mesh: Mesh = ()
     host: BytesPerSecond | None = None
-    link: Literal["nvlink", "pci"] | None = None
+    link: Literal["nvlink", "xgmi", "pci"] | None = None
     fitted_for: FittedLaw | None = None
 
     @property
     def joined_by(self) -> Literal["nvlink", "pci"]:
-        """The kind of the links between the GPUs, stated or assumed."""
+        """The kind of the links between the GPUs, stated or assumed, as a library knows it."""
+        if self.link == "xgmi":
+            return "nvlink"
         return self.link or ("nvlink" if self.mesh or self.bandwidth > _PCI_MOST else "pci")
 
     def links(self, placement: Placement) -> Links:
@@ -161,14 +165,14 @@ def mesh_links(placement: Placement, mesh: IntraNode, host: Links) -> Links:
             if (a, b) not in joined:
                 hint = "`host` is the bandwidth through host memory; co-located servers are numbered after the GPUs"
                 raise expected(f"a link between GPUs {a} and {b} of node {node}, or `host`", "neither", hint)
-    base, names = len(host.capacity), list[str]()
+    base, names, kind = len(host.capacity), list[str](), _KINDS[mesh.link or mesh.joined_by]
     capacity: list[float] = []
     table: dict[tuple[int, int], int] = {}
     for node in range(placement.nodes):
         for (a, b), count in sorted(joined.items()):
             if (node, a) in known and (node, b) in known:
                 table[known[node, a], known[node, b]] = base + len(capacity)
-                names += [f"node {node} NVLink {a} to {b} {way}" for way in ("out", "in")]
+                names += [f"node {node} {kind} {a} to {b} {way}" for way in ("out", "in")]
                 capacity += 2 * [count * mesh.bandwidth]
     keys = np.array([a * placement.places + b for a, b in table], dtype=np.int64)
     order = np.argsort(keys)

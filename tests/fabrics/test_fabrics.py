@@ -299,6 +299,19 @@ def test_pairs_with_links_use_them_and_the_others_the_host(nodes):
     assert len(set(used)) == 2 * len(joined)
 
 
+@pytest.mark.parametrize(("link", "name"), [(None, "NVLink"), ("xgmi", "xGMI"), ("pci", "PCIe")])
+def test_direct_links_have_the_name_of_their_kind(link, name):
+    inside = IntraNode(bandwidth=B, mesh=((0, 1, 1),), link=link)
+    names = SingleSwitch(bandwidth=B, intra_node=inside).wire(Layout(1, 2)).names
+    assert names[-4:] == tuple(f"node 0 {name} {pair} {end}" for pair in ("0 to 1", "1 to 0") for end in ("out", "in"))
+
+
+def test_every_gpu_of_the_largest_node_may_have_a_nic():
+    """72 GPUs with a NIC each, as of GB200 NVL72."""
+    many = SingleSwitch(bandwidth=B, nics_per_node=72, nics_per_gpu=1)
+    assert (many.rails, len(capacities(many, Layout(2, 72), " NIC"))) == (72, 2 * 2 * 72)
+
+
 def test_a_mesh_joins_every_pair_by_default():
     wiring = NvlinkMesh(bandwidth=B).wire(Layout(1, 5))
     first, last, _, _ = wiring.route(*every_pair(5))
@@ -519,6 +532,7 @@ def test_a_library_sees_the_hardware_that_a_fabric_describes():
     assert IntraNode(bandwidth=B, mesh=((0, 1, 2), (1, 2, 2), (0, 2, 2))).joins_all_alike(3)
     assert not IntraNode(bandwidth=B, mesh=((0, 1, 2), (1, 2, 2), (0, 2, 1))).joins_all_alike(3)
     assert [IntraNode(bandwidth=rate).joined_by for rate in (64e9, 65e9)] == ["pci", "nvlink"]
+    assert IntraNode(bandwidth=B, link="xgmi").joined_by == "nvlink"
 
 
 def test_what_a_collective_takes_beside_links_is_its_start_up_and_the_copy_of_its_bytes():
@@ -530,7 +544,7 @@ def test_what_a_collective_takes_beside_links_is_its_start_up_and_the_copy_of_it
 @pytest.mark.parametrize(
     ("spec", "name", "default", "least", "most"),
     [
-        (SingleSwitch, "nics_per_node", 1, 1, 64), (SingleSwitch, "nics_per_gpu", None, 1, 64),
+        (SingleSwitch, "nics_per_node", 1, 1, 1024), (SingleSwitch, "nics_per_gpu", None, 1, 64),
         (FatTree, "k", None, 2, 128), (LeafSpine, "spines", 1, 1, 4096), (Shaper, "sockets", 32, 1, 4096),
         (MeasuredCollective, "workers", PydanticUndefined, 2, 10**12), (Transport, "streams", 1, 1, 1024),
         (Transport, "prior_width", None, 1, 100), (Line, "streams", 1, 1, 1024), (Pair, "streams", None, 1, 1024),
