@@ -88,6 +88,7 @@ def remark_on_network(reader: Reader) -> Iterator[Remark]:
     if sentence.text:
         yield sentence
     yield from _idle_nics(reader)
+    yield from _idle_nics_of_servers(reader)
     yield from _short_trace(reader)
     yield from _empty_sites(reader)
 
@@ -309,8 +310,7 @@ def _idle_nics(reader: Reader) -> Iterator[SizedWarning]:
     beside = min(cluster.network.rails, wiring.layout.gpus_per_node)
     if beside < 2 or cluster.nodes < 2 or plan.live or scenario.topology.style != "collective":
         return
-    out = [number for number, name in enumerate(wiring.names) if name.startswith("node 0 NIC") and name.endswith("out")]
-    used = int((plan.prices.traffic.links[out] > 0).sum())
+    _, used = _count_nics(0, plan.prices.traffic, wiring)
     if not 0 < used < beside:
         return
     times = np.bincount([step for _, step in plan.work.uses], minlength=len(plan.work.steps)).astype(float)
@@ -323,6 +323,38 @@ def _idle_nics(reader: Reader) -> Iterator[SizedWarning]:
         f"{show_time(own)} in an iteration, and over all of them, as topology nccl sends, {show_time(wide)}",
         reader.spread.time,
         exposed if saved else 0.0,
+        saved,
+        0.0,
+    )
+
+
+def _count_nics(node: int, traffic: Traffic, wiring: Wiring) -> tuple[int, int]:
+    """How many NICs a node has by which messages leave, and how many of them carry any."""
+    start = f"node {node} NIC"
+    out = [number for number, name in enumerate(wiring.names) if name.startswith(start) and name.endswith("out")]
+    return len(out), int((traffic.links[out] > 0).sum())
+
+
+def _idle_nics_of_servers(reader: Reader) -> Iterator[SizedWarning]:
+    """NICs of servers on machines of their own that carry nothing, since all messages of a server pass its first one.
+
+    Over all of them exchanges save at most what is exposed of them, but for the part that this NIC would still carry. A
+    stated bandwidth of servers, or of the store where they stand, is that of the whole server.
+    """
+    scenario, plan = reader.simulated.scenario, reader.simulated.plan
+    cluster, servers = scenario.cluster, plan.wiring.layout.placement().servers
+    if not len(servers) or cluster.runtime.server_bandwidth is not None or isinstance(cluster.network, WideArea):
+        return
+    has, used = _count_nics(int(servers[0]), reader.simulated.network_uses[0].traffic, plan.wiring)
+    if not 0 < used < has:
+        return
+    exposed = reader.seconds_of("communication_exposed")
+    saved = exposed * (1 - used / has)
+    yield SizedWarning(
+        f"a server uses {used} of {count_of(has, 'NIC')} of its node: over all of them, an iteration would take up to "
+        f"{show_time(saved)} less",
+        reader.spread.time,
+        exposed,
         saved,
         0.0,
     )

@@ -58,6 +58,32 @@ def test_idle_nics_are_too_slow_by_what_all_of_them_would_save(tmp_path):
     assert row["more_s"] == 0 and row["seconds"] == pytest.approx(document["breakdown_s"]["communication_exposed"])
 
 
+SERVERS = "topology={kind: parameter_server, servers: 2, local_aggregation: false}"
+
+
+def test_dedicated_servers_say_that_they_use_one_nic_of_several(tmp_path):
+    """Of four NICs one carries what four could: at most three quarters of the exchange are saved."""
+    document = result(tmp_path, SERVERS, "cluster.network.nics_per_node=4")
+    exposed = document["breakdown_s"]["communication_exposed"]
+    (row,) = (row for row in document["warning_sizes"] if "a server uses 1 of 4 NICs of its node" in row["text"])
+    assert (row["direction"], row["more_s"], row["seconds"]) == ("too slow", 0, pytest.approx(exposed))
+    assert row["less_s"] == pytest.approx(3 / 4 * exposed)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        (SERVERS, "cluster.network.nics_per_node=1"),
+        (SERVERS, "cluster.network.nics_per_gpu=8"),
+        (SERVERS, "cluster.runtime.server_bandwidth=20 GB/s"),
+        ("topology={kind: parameter_server, servers: 4, colocated: true}",),
+    ],
+)
+def test_servers_with_one_nic_or_a_stated_bandwidth_leave_none_idle(tmp_path, changes):
+    document = result(tmp_path, *changes)
+    assert not [text for text in (*document["warnings"], *document["notes"]) if "a server uses" in text]
+
+
 CARD = "cluster.gpu=gpus/v100"
 
 
