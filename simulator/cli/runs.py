@@ -143,8 +143,10 @@ def collective(
     gpu: Annotated[GpuName, "GPU, by its name or file."],
     nodes: Count,
     gpus_per_node: Count = 1,
-    size: Annotated[
-        str | None, "Payload, such as '1 GiB'.  [default: a table from 64 KiB to 8 GiB]", written(metavar="SIZE")
+    sizes: Annotated[
+        tuple[str, ...],
+        "Payload, such as '1 GiB'; may be repeated.  [default: a table from 64 KiB to 8 GiB]",
+        written("--size", metavar="SIZE"),
     ],
     algorithm: Annotated[str | None, "As NCCL_ALGO: ring, or ^tree.  [default: NCCL's own choice]"],
     protocol: Annotated[str | None, "As NCCL_PROTO: LL,Simple, or ^LL128.  [default: NCCL's own choice]"],
@@ -166,11 +168,11 @@ def collective(
     from simulator.scenario.named_parts import read_gpu, read_part
     from simulator.units import read_quantity
 
-    sizes = SIZES if size is None else (read_quantity("--size", size, "size"),)
+    payloads = [read_quantity("--size", size, "size") for size in sizes] or SIZES
     library = read_library(algorithm=algorithm, protocol=protocol)
     layout = Layout(nodes, gpus_per_node)
     links, device = read_part(network, "networks"), read_gpu(gpu)
-    answer = price_collective(kind, sizes, links, device, layout, library=library)
+    answer = price_collective(kind, payloads, links, device, layout, library=library)
     if out is not None:
         from simulator.reporting.figures.making import write_collective
 

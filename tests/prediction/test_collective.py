@@ -141,6 +141,21 @@ def test_without_a_size_there_is_a_table_which_a_file_gets_too(tmp_path):
     assert "64 KiB" in called().output
 
 
+def test_sizes_may_be_repeated_and_it_says_which_times_are_measured():
+    """Of a few bytes none was measured."""
+    for sizes, said in (
+        (["64 MiB"], "GB/s. The time is from the measured curve."),
+        (["64 MiB", "256 MiB"], "GB/s. All times are from the measured curve."),
+        (["1 B", "64 MiB"], "GB/s. 1 time from the measured curve, the other from the links."),
+        (["1 B", "2 B", "64 MiB"], "GB/s. 1 time from the measured curve, the others from the links."),
+        (["1 B"], "GB/s.\n"),
+    ):
+        options = [part for size in sizes for part in ("--size", size)]
+        assert said in called(*options).output
+        times = json.loads(called(*options, "--json").output)["times"]
+        assert len(times) == len(sizes) and times[-1]["payload_bytes"] in (1, 64 * MIB, 256 * MIB)
+
+
 def test_a_picture_comes_with_the_numbers_that_it_shows(tmp_path):
     assert called("--out", str(tmp_path / "times.svg")).exit_code == 0
     with (tmp_path / "times.csv").open(newline="") as file:

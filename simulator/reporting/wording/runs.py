@@ -339,6 +339,15 @@ _COLLECTIVE = (
 )
 
 
+def _name_sources(answer: CollectiveTimes) -> str:
+    """How many times are from the measured curve; nothing where none is."""
+    count, measured = len(answer.times), sum(item.source == "measured" for item in answer.times)
+    if measured == count:
+        return f" {'The time is' if count == 1 else 'All times are'} from the measured curve."
+    others = "the other" if measured == count - 1 else "the others"
+    return f" {count_of(measured, 'time')} from the measured curve, {others} from the links." if measured else ""
+
+
 def collective_blocks(answer: CollectiveTimes) -> Iterator[Block]:
     """A table over payloads, why the algorithm of a single one was chosen, and what the times rest on."""
     nodes, gpus = count_of(answer.nodes, "node"), count_of(answer.gpus_per_node, "GPU")
@@ -350,11 +359,7 @@ def collective_blocks(answer: CollectiveTimes) -> Iterator[Block]:
         known = ends, carrier, item.algorithm_bandwidth, item.bus_bandwidth
         rows.append((show_memory(item.payload), item.time, *known))
     yield Table("", _COLLECTIVE, rows)
-    measured = sum(item.source == "measured" for item in answer.times)
-    from_curve = (
-        f" {count_of(measured, 'time')} from the measured curve, the others from the links." if measured else ""
-    )
-    yield f"algbw, busbw: GB/s.{from_curve}"
+    yield f"algbw, busbw: GB/s.{_name_sources(answer)}"
     if len(answer.times) == 1 and (reason := answer.times[0].reason):
         yield f"Why {answer.times[0].algorithm} {answer.times[0].protocol}: {reason}."
     yield ""
