@@ -50,7 +50,7 @@ def warning_lines(found: Differences) -> list[str]:
 
 
 def fact_lines(found: Differences) -> list[str]:
-    """Sentences about inputs, intervals, versions and points, in addition to the answer."""
+    """Sentences about inputs, versions and points, in addition to the answer."""
     lines = list(_run_facts(found) if isinstance(found, RunDifferences) else _sweep_facts(found))
     return lines + [f"{item.key} {item.a or 'none'} in A, {item.b or 'none'} in B." for item in found.versions]
 
@@ -58,8 +58,6 @@ def fact_lines(found: Differences) -> list[str]:
 def _run_facts(found: RunDifferences) -> Iterator[str]:
     if found.a.digest == found.b.digest:
         yield "Both have the same digest: nothing that the prediction depends on differs."
-    elif found.intervals_overlap and not found.alike and found.word is None:
-        yield "Their 90 % intervals overlap."
     if not found.inputs.known:
         places = ", ".join(found.inputs.unknown)
         yield (
