@@ -123,6 +123,25 @@ def most_in_flight(turns: Sequence[Turn], kept: Sequence[float]) -> float:
     return max(accumulate(((turn.op == "forward") - (turn.op == last)) * kept[turn.chunk] for turn in turns))
 
 
+class Bubble(NamedTuple):
+    """Seconds of an iteration in which the first stage waits for the others, and those if nothing were communicated.
+
+    The latter are more where its own communication, which is not in them, makes the first stage the slowest.
+    """
+
+    seconds: float
+    silent: float
+
+    @property
+    def communication(self) -> float:
+        """Those in which it waits for what others communicate, in their layers and with each other."""
+        return max(0.0, self.seconds - self.silent)
+
+
+NO_BUBBLE = Bubble(0.0, 0.0)
+"""A model in no stages."""
+
+
 class Pipelined(NamedTuple):
     """Seconds of all micro-batches in a pipeline, from the first forward pass of the first stage to its last backward
     pass, and those of them in which it computes."""

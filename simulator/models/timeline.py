@@ -66,8 +66,14 @@ _IDLE = {
     ),
     "waiting_for_stages": Term(
         "waiting for other stages",
-        "part of the idle time: the bubble of a pipeline, with what is sent between its stages",
-        "seconds of the micro-batches in the pipeline - those in which the first stage computes",
+        "part of the idle time: the bubble of a pipeline, as if nothing were communicated",
+        "seconds of the micro-batches in the pipeline - those in which the first stage computes, without communication",
+    ),
+    "communication_of_stages": Term(
+        "communication of other stages",
+        "part of the idle time: by how much the bubble is longer for what stages communicate, in layers of others and "
+        "with each other",
+        "bubble - bubble without collectives in layers and sends between stages",
     ),
     "data_loading": Term(
         "waiting for data",

@@ -17,7 +17,7 @@ from simulator.prediction.doubts.doubt import Doubt
 from simulator.prediction.doubts.posterior import Carried, describe_settled
 from simulator.prediction.doubts.spread import Spread
 from simulator.prediction.elastic import goodput_of
-from simulator.prediction.network_use import NetworkUse
+from simulator.prediction.network_use import NetworkUse, sent_in_layers
 from simulator.prediction.result import RunResult
 from simulator.prediction.result_parts import (
     AxisUse,
@@ -37,6 +37,8 @@ from simulator.records import replace
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.versions import versions
 
+_ALIKE = 1 + 1e-9
+"""How many times as much another sum of the same bytes may be."""
 _LISTED = 16
 """How many links a result lists."""
 
@@ -85,10 +87,11 @@ def describe_run(
         ),
         idle={
             "waiting_for_slowest": max(
-                0.0, breakdown["idle"] - plan.work.input_time - plan.bubble - figures.mean("held_back")
+                0.0, breakdown["idle"] - plan.work.input_time - plan.bubble.seconds - figures.mean("held_back")
             ),
             "waiting_for_host": figures.mean("held_back"),
-            "waiting_for_stages": plan.bubble,
+            "waiting_for_stages": plan.bubble.seconds - plan.bubble.communication,
+            "communication_of_stages": plan.bubble.communication,
             "data_loading": plan.work.input_time,
         },
         links=_links(uses, scenario.cluster.network, time) if lists else None,
@@ -107,7 +110,7 @@ def describe_run(
         ),
         waiting=figures.mean("waiting"),
         streams=StreamUse(plan.streams, busy) if plan.setup.scheduler.streams > 1 else None,
-        axes=_axes(uses, figures, scenario.workload.micro_batches),
+        axes=_axes(uses, figures, plan),
         period=period_times(plan, figures, time) if plan.period else None,
         elastic=goodput_of(scenario, plan, time),
     )
@@ -127,17 +130,22 @@ def _collectives(plan: Plan, uses: Sequence[NetworkUse]) -> list[CollectiveUse]:
     ]
 
 
-def _axes(uses: Sequence[NetworkUse], figures: IterationFigures, passes: int) -> AxisUses | None:
-    """The axes along which several GPUs exchange of a job that has more than its workers; None for others."""
-    made = dict[str, AxisUse]()
+def _axes(uses: Sequence[NetworkUse], figures: IterationFigures, plan: Plan) -> AxisUses | None:
+    """The axes along which several GPUs exchange of a job that has more than its workers; None for others.
+
+    Of those that divide layers the bytes are those of the stage that sends most.
+    """
+    made, passes, stage = dict[str, AxisUse](), plan.of_step.setup.workload.micro_batches, None
     for axis in AXES if len(uses) > 1 else ():
         some = [(use.wiring.layout.workers, use.traffic.sent) for use in uses if use.axis == axis]
         counts = [count for count, _ in some]  # experts have a smaller group beside that of all else
         if (gpus := math.prod(counts) if axis == LAYERS else max(counts, default=1)) > 1:
             sent = math.fsum(float(each[:count].mean()) for count, each in some)
-            exposed = figures.mean(axis)
+            exposed, of_stages = figures.mean(axis), sent_in_layers(plan) if axis == LAYERS else []
+            if max(of_stages, default=0.0) > sent * _ALIKE:
+                sent, stage = max(of_stages), of_stages.index(max(of_stages)) + 1
             made[axis] = AxisUse(gpus=gpus, exposed=exposed, sent=sent, sent_in_micro_batch=sent / passes)
-    return AxisUses(**made) if made else None
+    return AxisUses(**made, stage=stage) if made else None
 
 
 def _traffic(simulated: Simulated, time: float) -> SentTraffic:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,7 +12,8 @@ from simulator.engine.plan.phases import Algorithms
 from simulator.engine.plan.plan import Plan
 from simulator.errors import InputError, Problem
 from simulator.fabrics.base import Fabric
-from simulator.models.sharding import REPLICA, SHARD, SITE
+from simulator.models.exchange import Ints
+from simulator.models.sharding import LAYERS, REPLICA, SHARD, SITE
 from simulator.models.wiring import Traffic, Wiring
 from simulator.records import Record, replace
 from simulator.scenario.scenario import Scenario
@@ -57,6 +59,30 @@ def network_uses(plan: Plan) -> list[NetworkUse]:
         groups = gpus // network.wiring.layout.workers
         made.append(NetworkUse(traffic, network.wiring, algorithms, network.fabric, groups, axis.axis))
     return made
+
+
+def sent_in_layers(plan: Plan) -> list[float]:
+    """Bytes that a GPU of each stage sends in an iteration among those that divide its layers."""
+    divided = plan.setup.divided
+    if divided is None:
+        return []
+    pipeline, known = divided.parallelism.pipeline, dict[bytes, float]()
+
+    def sent(calls: Sequence[Ints]) -> float:
+        made = 0.0
+        for axis, often in zip((axis for axis in plan.axes if axis.axis == LAYERS), calls, strict=True):
+            traffic, _ = axis.prices.count(plan.work.passes.count * often.astype(float))
+            made += float(traffic.sent[: axis.network.wiring.layout.workers].mean())
+        return made
+
+    stages = []
+    for stage in range(pipeline.stages):
+        own = np.isin(divided.chunk, pipeline.chunks_of(stage))
+        calls = [work.calls[:, own].sum(axis=(0, 1)) for work in divided.axes]
+        key = b"".join(each.tobytes() for each in calls)
+        known[key] = known[key] if key in known else sent(calls)
+        stages.append(known[key])
+    return stages
 
 
 _MOST_BUSY = 1 + 1e-9

@@ -58,6 +58,7 @@ class AxisUses(Answer, kw_only=True):
     replica: AxisUse | None = None
     layers: AxisUse | None = None
     site: AxisUse | None = None
+    stage: Annotated[int | None, says("the stage whose workers send most in layers, unless it is the first, 1")] = None
 
     def each(self) -> list[tuple[str, AxisUse]]:
         """The axes that the job has, the closest GPUs first."""

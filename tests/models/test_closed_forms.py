@@ -196,5 +196,6 @@ def test_idle_time_is_shown_as_its_parts_and_all_else_as_it_is():
     breakdown = {term: float(number) for number, term in enumerate(BREAKDOWN)}
     made = split_idle(breakdown, {"waiting_for_slowest": 0.5, "data_loading": 0.25})
     assert made == {term: seconds for term, seconds in breakdown.items() if term != "idle"} | {
-        "waiting_for_slowest": 0.5, "waiting_for_host": 0.0, "waiting_for_stages": 0.0, "data_loading": 0.25,
+        "waiting_for_slowest": 0.5, "waiting_for_host": 0.0, "waiting_for_stages": 0.0, "communication_of_stages": 0.0,
+        "data_loading": 0.25,
     }  # fmt: skip

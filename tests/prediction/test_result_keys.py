@@ -37,7 +37,7 @@ RUNS = {
     "checkpoints": ("quickstart", "--set", CHECKPOINTS),
     "sharded": ("hsdp_llama3", "--set", "versus=none"),
     "divided": ("hsdp_llama3", *sets("versus=none", "parallelism={tensor: 2}", "scheduler.shard=2")),
-    "stages": ("hsdp_llama3", *sets("versus=none", "parallelism.pipeline={stages: 8, schedule: gpipe}")),
+    "stages": ("hsdp_llama3", *sets("versus=none", "parallelism={tensor: 2, pipeline: {stages: 4, schedule: gpipe}}")),
     "two levels": ("two_level_diloco", "--set", "versus=none"),
     "measured": ("quickstart", "--set", "measured={iteration_time: 400 ms, source: a timer}"),
     "alone": ("ring_check", "--set", "cluster.nodes=1"),
@@ -48,7 +48,7 @@ GOLDEN = sorted(
     path for path in (Path(__file__).parents[1] / "golden").glob("*.json") if "iteration_time_s" in path.read_text()
 )
 OF_ITERATIONS = {"density_over_iterations[].iteration", "density_over_iterations[].residual_norm"}
-NUMBERS_WITHOUT_UNIT = {"seed", "workers", "memory.stage", "replay.from_iteration", *OF_ITERATIONS}
+NUMBERS_WITHOUT_UNIT = {"seed", "workers", "memory.stage", "axes.stage", "replay.from_iteration", *OF_ITERATIONS}
 
 
 @pytest.fixture(scope="module")

@@ -293,7 +293,7 @@ def _vectors(plan: Plan, graph: Graph, exchanges: Sequence[Floats]) -> Mapping[s
         made["layer_combine"] = np.bincount(work.priority, weights=work.combine, minlength=len(work.layer_forward))
     for part in plan.axis_parts:
         made[part.name] = made.get(part.name, 0.0) + part.seconds
-    made["stages"] = np.array([plan.bubble])
+    made["stages"] = np.array([plan.bubble.seconds])
     if (shared := work.shared) is not None:
         made["unit_forward"], made["first_backward"] = shared.forward, shared.first_backward
         made["copy_out"], made["copy_into"] = shared.copy_out, shared.copy_into

@@ -30,6 +30,8 @@ from simulator.models.exchange import (
 from simulator.models.layers import Layer, Workload, block_of
 from simulator.models.operators import ARITHMETIC_BYTES, COLLECTIVES, WHOLE, DescribedTensor, Description, Operator
 from simulator.models.pipeline import (
+    NO_BUBBLE,
+    Bubble,
     Parallelism,
     PipelineStages,
     most_in_flight,
@@ -310,11 +312,11 @@ def _refuse_unfit_experts(setup: Setup, size: int, tensor: int, copies: int) -> 
 
 def price_divided(
     model: DividedModel | None, buckets: Sequence[Bucket], batches: int
-) -> tuple[list[AxisPrices], list[AxisPart], float]:
-    """What a GPU waits for where others have parts of the same model: collectives, all of their parts, and seconds of
-    an iteration in which it waits for other stages. Nothing for a model that is whole on every GPU."""
+) -> tuple[list[AxisPrices], list[AxisPart], Bubble]:
+    """What a GPU waits for where others have parts of the same model: collectives, all of their parts, and other
+    stages. Nothing for a model that is whole on every GPU."""
     if model is None:
-        return [], [], 0.0
+        return [], [], NO_BUBBLE
     mine = model.mine
     shares = 1 / np.maximum(1, np.bincount(list(chain.from_iterable(b.layers for b in buckets)), minlength=len(mine)))
 
@@ -338,16 +340,17 @@ def price_divided(
     return axes, parts, _bubble(model, joint, batches)
 
 
-def _bubble(model: DividedModel, joint: Floats, batches: int) -> float:
-    """Seconds in which the first stage waits for the others."""
+def _bubble(model: DividedModel, joint: Floats, batches: int) -> Bubble:
+    """For how long the first stage waits for the others: as they are, and if they communicated in no time."""
     pipeline = model.parallelism.pipeline
     if model.link is None:
-        return 0.0
+        return NO_BUBBLE
     count = pipeline.stages * pipeline.chunks
-    each = [
-        np.bincount(model.chunk, weights=values, minlength=count)
-        for values in (model.forward + joint[0], model.backward + joint[1])
-    ]
+
+    def run(joint: Floats, send: float) -> float:
+        each = (model.forward + joint[0], model.backward + joint[1])
+        forward, backward = (tuple(np.bincount(model.chunk, weights=way, minlength=count).tolist()) for way in each)
+        return run_pipeline(pipeline.schedule, pipeline.stages, batches, forward, backward, send=send).bubble
+
     send = float(price_steps([model.sent], (), model.link).seconds[0])
-    forward, backward = (tuple(values.tolist()) for values in each)
-    return run_pipeline(pipeline.schedule, pipeline.stages, batches, forward, backward, send=send).bubble
+    return Bubble(run(joint, send), run(np.zeros_like(joint), 0.0))

@@ -24,6 +24,7 @@ from simulator.models.curves import Floats
 from simulator.models.exchange import Messages, PushPull, Round
 from simulator.models.graph import Period, Task
 from simulator.models.limits import refuse_messages
+from simulator.models.pipeline import NO_BUBBLE, Bubble
 from simulator.models.timeline import Iteration
 from simulator.models.wiring import Wiring
 from simulator.records import Record, Struct, replace
@@ -152,7 +153,7 @@ class Plan(Record, dict=True):
     `flowing`: as flows. `slowdown`: how much slower kernels run while a collective is running. `own_pace`: workers
     differ, and each pushes when it is ready itself. `stages`: those of live exchanges; others are made of prices when
     they are asked for. `axes`: what collectives take among GPUs that are not the workers, and `axis_parts` all parts
-    of these. `bubble`: seconds of an iteration in which the GPUs of a stage wait for other stages. `inside`: of local
+    of these. `bubble`: for how long the GPUs of the first stage wait for other stages. `inside`: of local
     steps between sites, what goes on in each.
     """
 
@@ -166,7 +167,7 @@ class Plan(Record, dict=True):
     own_pace: bool = False
     axes: tuple[AxisPrices, ...] = ()
     axis_parts: tuple[AxisPart, ...] = ()
-    bubble: float = 0.0
+    bubble: Bubble = NO_BUBBLE
     inside: Inside | None = None
 
     @property

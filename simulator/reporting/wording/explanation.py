@@ -232,6 +232,10 @@ def _axes(explanation: ExplainedIteration) -> Iterator[Block]:
     if (axes := explanation.axes) is not None:
         rows = [(name, use.gpus, use.exposed, use.sent, use.sent_in_micro_batch) for name, use in axes.each()]
         yield Table("", _AXES, rows)
+        if axes.stage is not None:
+            yield Text(
+                f"Bytes of layers are those of stage {axes.stage}, which sends most; the first one waits.", "dim"
+            )
     if explanation.waits:
         yield ""
         yield Table.of("What holds compute", _WAITS, explanation.waits)

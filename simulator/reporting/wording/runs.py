@@ -131,7 +131,7 @@ _HEADING = 23
 """Characters of a line of a heading."""
 _BAR, _BESIDE_BARS = 28, 52
 """Characters of a bar of the whole iteration, and of terms, times, shares and gaps."""
-_RARE = ("slowdown", "data_loading", "waiting_for_host", "waiting_for_stages")
+_RARE = ("slowdown", "data_loading", "waiting_for_host", "waiting_for_stages", "communication_of_stages")
 """Terms that are told only where they take time."""
 _WARNINGS = 3
 """Warnings that a run prints in full: the largest; `explain` prints the others."""
@@ -239,7 +239,8 @@ def run_facts(result: RunResult) -> Iterator[tuple[str, str]]:
     if result.axes is not None:
         axes = ((f"{name} ({use.gpus:,} GPUs)", use) for name, use in result.axes.each())
         sides = (f"{name} {show_time(use.exposed)} exposed, {show_bytes(use.sent)} sent" for name, use in axes)
-        yield "by axis", "; ".join(sides)
+        where = f"; layers send most in stage {result.axes.stage}" if result.axes.stage else ""
+        yield "by axis", "; ".join(sides) + where
     if result.period is not None:
         yield "local steps", _describe_period(result.period)
     if result.elastic is not None:

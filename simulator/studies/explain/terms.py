@@ -185,6 +185,7 @@ _EXPOSED = {
     ),
 }
 """What exposed communication is split into."""
+_OF_STAGES = "waiting_for_stages", "communication_of_stages"
 
 
 def terms_of(prediction: Prediction) -> tuple[list[TermShare], Exposure]:
@@ -202,6 +203,7 @@ def terms_of(prediction: Prediction) -> tuple[list[TermShare], Exposure]:
         **{key: parts[key] for key in BREAKDOWN[:place]},
         "waiting_for_slowest": idle["waiting_for_slowest"],
         "waiting_for_stages": idle["waiting_for_stages"],
+        "communication_of_stages": idle["communication_of_stages"],
         "queueing": float(exposed.queued.sum()) + own["sharing"],
         "start_up": own["start_up"],
         "transfer": own["transfer"],
@@ -214,7 +216,7 @@ def terms_of(prediction: Prediction) -> tuple[list[TermShare], Exposure]:
     numbers = _numbers(prediction, exposed, queued, use)
     made = []
     for key, value in seconds.items():
-        if (key == "inside" and site is None) or (key == "waiting_for_stages" and not value):
+        if (key == "inside" and site is None) or (key in _OF_STAGES and not value):
             continue
         term, spent = _EXPOSED.get(key) or TERMS[key], max(0.0, float(value))  # rounding may go below 0
         made.append(
