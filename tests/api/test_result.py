@@ -42,7 +42,8 @@ def test_the_verdict_says_who_wins_by_how_much_and_how_sure_that_is(result):
 
 
 def test_the_short_form_fits_a_line_of_a_notebook(result):
-    assert repr(result).startswith("<Result ResNet-50, Top-k 0.1 %, 32 GPUs on 10 GbE; 543.7 ms (482.4 ms to 761.9 ms)")
+    time, low, high = map(show_time, (result.iteration_time, *result.interval))
+    assert repr(result).startswith(f"<Result ResNet-50, Top-k 0.1 %, 32 GPUs on 10 GbE; {time} ({low} to {high})")
     assert len(repr(result)) < 500
     assert len(repr(simulator.run("ring_check", name="long " * 500))) < 500
     assert "\n" not in repr(simulator.run("ring_check", name="two\nlines"))

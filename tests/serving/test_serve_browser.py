@@ -29,6 +29,7 @@ def show(browser, address):
     def get(width=1400, height=900, scheme="light", fragment=""):
         page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
         opened.append(page)
+        page.set_default_timeout(120_000)  # full answers take long where others share the cores
         page.on("console", lambda message: said.append(message.text))
         page.on("pageerror", lambda error: said.append(str(error)))
         page.on("dialog", lambda dialog: said.append(f"dialog {dialog.message}"))
