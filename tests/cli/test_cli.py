@@ -3,8 +3,6 @@
 import json
 import re
 import runpy
-import subprocess
-import sys
 from functools import cache
 from typing import get_args
 
@@ -303,13 +301,6 @@ def test_out_holds_what_every_link_carried_over_time(tmp_path):
     assert not (tmp_path / "one" / "links.csv").exists()
 
 
-def imported_by(code, names):
-    """Which of these modules are there after the code in a new process."""
-    code = f"import sys; {code}; print(*[name for name in {names} if name in sys.modules])"
-    command = [sys.executable, "-c", code]
-    return subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout.split()
-
-
 def test_run_json_is_one_document_with_the_contract_keys():
     document = answered("run", "quickstart")
     assert {
@@ -327,13 +318,3 @@ def test_run_json_is_one_document_with_the_contract_keys():
     assert set(document["density"]) >= {"target", "selected", "aggregated", "build_up", "padding"}
     low, high = document["iteration_time_interval_s"]
     assert low <= document["iteration_time_s"] <= high
-
-
-def test_help_is_quick_because_nothing_heavy_is_imported():
-    every_command = "from simulator.cli import main; [*main.commands.values()]"
-    assert not imported_by(every_command, ("numpy", "pydantic", "rich", "simpy"))
-
-
-def test_a_run_is_quick_because_what_it_does_not_need_is_not_imported():
-    code = "from simulator import load, run; run(load('quickstart'))"
-    assert not imported_by(code, ("scipy", "pandas", "matplotlib", "pyarrow"))

@@ -2,7 +2,6 @@
 
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -233,22 +232,3 @@ def test_an_interrupted_sweep_goes_on_to_the_same_bytes(whole, tmp_path, share):
         swept(path, tmp_path, workers=2, observe=stop)
     assert not (tmp_path / "results.parquet").exists()
     assert share * DISTINCT <= swept(path, tmp_path).manifest["reused"] < DISTINCT and results(tmp_path) == expected
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("when", ["half", "random"])
-def test_a_killed_sweep_goes_on_to_the_same_bytes(whole, tmp_path, when):
-    path, _, expected = whole
-    process = begun(path, tmp_path, "--workers", "2")
-    wait, since = random.Random().uniform(0.1, 3.0), time.monotonic()
-    while process.poll() is None:
-        enough = finished_points(tmp_path) >= DISTINCT / 2 if when == "half" else time.monotonic() - since > wait
-        if enough:
-            process.kill()
-            break
-        time.sleep(0.001)
-    process.wait()
-    process.stderr.close()
-    made = swept(path, tmp_path)  # at once: the lock ended with the process
-    assert made.manifest["reused"] >= (DISTINCT / 2 if when == "half" else 0)
-    assert results(tmp_path) == expected
