@@ -20,7 +20,7 @@ from simulator.models.curves import Floats
 from simulator.models.exchange import Rows
 from simulator.models.operators import ElementWise
 from simulator.models.optimisers import UNKNOWN_OPTIMISER, NamedOptimiser, Optimiser
-from simulator.models.precision import FP32, FP32_BYTES, NumberFormat, PrecisionField
+from simulator.models.precision import FP32, NumberFormat, PrecisionField
 from simulator.records import Record, asdict, replace
 from simulator.units import PositiveBytes, Ratio, Seconds
 
@@ -389,23 +389,3 @@ def block_of(name: str) -> str | None:
     parts = name.split(".")
     number = next((place for place, part in enumerate(parts) if part.isdigit()), None)
     return None if number is None else ".".join(parts[: number + 1])
-
-
-DDP_LIMITS = (2.0**20, 25 * 2.0**20)
-"""Bytes at which the first bucket of PyTorch's DDP closes, and every later one (reducer.cpp, 1.7 to 2.8)."""
-
-
-def fuse(layers: Sequence[Layer], limits: Sequence[float], value_bytes: int = FP32_BYTES) -> list[list[int]]:
-    """Groups of tensor indices, filled in backward order; each closes at its limit in bytes (the last one repeats).
-
-    `value_bytes`: of an element, as the limits count them.
-    """
-    groups: list[list[int]] = [[]]
-    size = 0.0
-    for layer in reversed(range(len(layers))):
-        groups[-1].append(layer)
-        size += value_bytes * layers[layer].numel
-        if size >= limits[min(len(groups), len(limits)) - 1]:
-            groups.append([])
-            size = 0.0
-    return [group for group in groups if group]

@@ -9,7 +9,8 @@ from typing import Literal
 from pydantic import Field
 
 from simulator.models.exchange import Bucket
-from simulator.models.layers import DDP_LIMITS, Layer, fuse
+from simulator.models.fusing import DDP_LIMITS, fuse
+from simulator.models.layers import Layer
 from simulator.schedulers.base import FREE, Costs, Scheduler, buckets_of
 from simulator.units import PartBytes, Period
 

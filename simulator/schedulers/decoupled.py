@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from simulator.models.exchange import Bucket
-from simulator.models.layers import Layer, fuse
+from simulator.models.fusing import fuse
+from simulator.models.layers import Layer
 from simulator.schedulers.base import FREE, Costs, Scheduler, buckets_of
 from simulator.units import PartBytes
 

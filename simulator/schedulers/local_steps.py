@@ -10,8 +10,9 @@ from pydantic import Field, WithJsonSchema
 
 from simulator.component import MemberOf, expected
 from simulator.models.exchange import Bucket
+from simulator.models.fusing import fuse
 from simulator.models.graph import Fragment, Period
-from simulator.models.layers import Layer, block_of, fuse
+from simulator.models.layers import Layer, block_of
 from simulator.models.optimisers import NamedOptimiser, Optimiser
 from simulator.records import replace
 from simulator.schedulers.base import FREE, Costs, Scheduler, buckets_of

@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Self
 from pydantic import Field
 
 from simulator.models.exchange import Bucket
-from simulator.models.layers import Layer, block_of, fuse
+from simulator.models.fusing import fuse
+from simulator.models.layers import Layer, block_of
 from simulator.models.precision import NumberFormat, Precision
 from simulator.models.sharding import Copies, Mesh, NamedWire, WireFormat
 from simulator.schedulers.base import FREE, Additions, Costs, Scheduler, buckets_of

@@ -17,8 +17,9 @@ from simulator.hardware.kernels import HOST_KERNELS, KERNEL_TRAFFIC, KERNELS
 from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Affine, Curve, NLogN, Piecewise
 from simulator.models.exchange import Bucket, Compute, Rows
+from simulator.models.fusing import fuse
 from simulator.models.gradients import ALL, Block, Choice, count_selected, largest
-from simulator.models.layers import Layer, Workload, fuse
+from simulator.models.layers import Layer, Workload
 from simulator.models.overlap import INDEPENDENT, ScaleMixture, union_density
 from simulator.models.precision import FP32_BYTES
 from simulator.models.small_cache import cache_small_results

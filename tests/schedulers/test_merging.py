@@ -8,7 +8,8 @@ from test_schedulers import affine, model
 
 from simulator.errors import InputError
 from simulator.models.exchange import Rows
-from simulator.models.layers import Layer, fuse
+from simulator.models.fusing import fuse
+from simulator.models.layers import Layer
 from simulator.schedulers.asc_wfbp import SimultaneousMerged
 from simulator.schedulers.base import MAX_SLICES, buckets_of, partition
 from simulator.schedulers.bucketed import Bucketed

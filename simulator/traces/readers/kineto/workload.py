@@ -14,8 +14,9 @@ import numpy as np
 from simulator.errors import InputError, Problem
 from simulator.files import write_yaml
 from simulator.loading.csv_tables import write_rows
+from simulator.models.fusing import DDP_LIMITS, fuse
 from simulator.models.groups import group_by
-from simulator.models.layers import DDP_LIMITS, Layer, fuse
+from simulator.models.layers import Layer
 from simulator.models.optimisers import Optimiser
 from simulator.models.precision import NUMBER_BYTES
 from simulator.records import Record
