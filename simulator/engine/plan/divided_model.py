@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, chain, dropwhile, takewhile
+from typing import NamedTuple
 
 import numpy as np
 
@@ -64,16 +65,14 @@ def divide_model(setup: Setup, parallelism: Parallelism, stage: int) -> Setup:
     strides = {"tensor": 1, "context": tensor, "expert": tensor}
     alike = setup.workers // parallelism.parts
     inside = min(alike, max(1, each // tensor))
-    chunk, frozen = _chunks_of(setup, parallelism), _frozen_of(described, parallelism)
-    layers = tuple(replace(layer, frozen=number) for layer, number in zip(part.layers, frozen, strict=True))
-    kept = _most_kept(described, parallelism.pipeline, chunk, batches)
+    stages = _divide_stages(setup, described, parallelism.pipeline)
     model = DividedModel(
         parallelism,
         tuple(
             JointWork(group_network(setup, getattr(parallelism, name), strides[name]), *work)
             for name, work in _joint_work(setup, described, parallelism).items()
         ),
-        chunk=chunk,
+        chunk=stages.chunk,
         forward=np.array([layer.forward for layer in part.layers]) / batches,
         backward=np.array([layer.backward for layer in part.layers]) / batches,
         link=group_network(setup, 2, tensor * alike) if parallelism.pipeline.stages > 1 else None,
@@ -82,13 +81,13 @@ def divide_model(setup: Setup, parallelism: Parallelism, stage: int) -> Setup:
         ),
         experts=experts,
         stage=stage,
-        unlike=tuple(_unlike_stages(layers, chunk, parallelism.pipeline, kept)),
+        unlike=stages.unlike,
     )
-    mine = model.mine.tolist()
+    mine, frozen = model.mine.tolist(), stages.frozen
     workload = part.model_copy(
         update={
-            "layers": tuple(layers[layer] for layer in mine),
-            "activation_bytes": part.activation_bytes and kept[stage] * part.activation_bytes,
+            "layers": tuple(replace(part.layers[layer], frozen=frozen[layer]) for layer in mine),
+            "activation_bytes": part.activation_bytes and stages.kept[stage] * part.activation_bytes,
             "frozen_bytes": setup.workload.bytes_of_frozen * sum(frozen[layer] for layer in mine) or None,
         }
     )
@@ -103,10 +102,34 @@ def divide_model(setup: Setup, parallelism: Parallelism, stage: int) -> Setup:
     )
 
 
-def _frozen_of(described: Description, parallelism: Parallelism) -> list[int]:
+class _Stages(NamedTuple):
+    """The chunk (L,) and the frozen elements of each layer; what each stage keeps; and stages that are not alike."""
+
+    chunk: Ints
+    frozen: list[int]
+    kept: list[float]
+    unlike: tuple[int, ...]
+
+
+_stages: ResultsOfObjects[_Stages] = ResultsOfObjects(64)
+
+
+def _divide_stages(setup: Setup, described: Description, pipeline: PipelineStages) -> _Stages:
+    """What each stage of a pipeline has. Raises an expected-error where there are fewer blocks than chunks."""
+    batches = setup.workload.micro_batches
+
+    def make() -> _Stages:
+        chunk, frozen = _chunks_of(setup.workload.layers, pipeline), _frozen_of(described, pipeline)
+        kept = _most_kept(described, pipeline, chunk, batches)
+        return _Stages(chunk, frozen, kept, tuple(_unlike_stages(described, frozen, chunk, pipeline, kept)))
+
+    return _stages.get((described,), make, pipeline.fingerprint, batches)
+
+
+def _frozen_of(described: Description, pipeline: PipelineStages) -> list[int]:
     """Elements that are not trained, with each tensor: what stands before the first one is in the first stage."""
     made = [tensor.frozen for tensor in described.tensors]
-    if parallelism.pipeline.stages > 1:
+    if pipeline.stages > 1:
         made[0] += described.ahead
         made[-1] -= described.ahead
     return made
@@ -122,15 +145,17 @@ def _most_kept(described: Description, pipeline: PipelineStages, chunk: Ints, ba
     return [most_in_flight(turn, each[pipeline.chunks_of(stage)].tolist()) for stage, turn in enumerate(turns)]
 
 
-def _unlike_stages(layers: Sequence[Layer], chunk: Ints, pipeline: PipelineStages, kept: Sequence[float]) -> list[int]:
+def _unlike_stages(
+    described: Description, frozen: Sequence[int], chunk: Ints, pipeline: PipelineStages, kept: Sequence[float]
+) -> list[int]:
     """Of stages that have layers alike the one that keeps most, in their order."""
-    members: list[list[Layer]] = [[] for _ in range(pipeline.stages * pipeline.chunks)]
-    for layer, number in zip(layers, chunk.tolist(), strict=True):
-        members[number].append(layer)
+    members: list[list[tuple[int, int]]] = [[] for _ in range(pipeline.stages * pipeline.chunks)]
+    for tensor, number, held in zip(described.tensors, chunk.tolist(), frozen, strict=True):
+        members[number].append((tensor.numel, held))
     alike = dict[tuple[tuple[int, int], ...], list[int]]()
     for stage in range(pipeline.stages):
-        own = (layer for number in pipeline.chunks_of(stage) for layer in members[number])
-        alike.setdefault(tuple((layer.numel, layer.frozen) for layer in own), []).append(stage)
+        own = tuple(each for number in pipeline.chunks_of(stage) for each in members[number])
+        alike.setdefault(own, []).append(stage)
     return sorted(max(stages, key=lambda stage: kept[stage]) for stages in alike.values())
 
 
@@ -249,10 +274,9 @@ def _boundary_elements(setup: Setup, inner: int) -> float:
     return float(setup.workload.pass_size * architecture.length * architecture.hidden / inner)
 
 
-def _chunks_of(setup: Setup, parallelism: Parallelism) -> Ints:
+def _chunks_of(layers: Sequence[Layer], pipeline: PipelineStages) -> Ints:
     """The chunk of each tensor: blocks as even as can be, with what is before and after them, which count as blocks
     where there are more chunks (`--account-for-embedding-in-pipeline-split` of Megatron-Core)."""
-    pipeline, layers = parallelism.pipeline, setup.workload.layers
     count = pipeline.stages * pipeline.chunks
     units = units_of(layers)[::-1]
     blocks = [place for place, unit in enumerate(units) if block_of(layers[unit[0]].name) is not None]
