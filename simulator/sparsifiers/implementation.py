@@ -191,7 +191,8 @@ class GraphImplementation(Implementation):
     - `decode`: operations per payload; `own` times more for the error feedback, which decodes the worker's own.
     - `after`: operations per tensor once everything is decoded.
     - `arrays`: gathers per tensor. `sized`: one more for the lengths of the arrays.
-    - `summed`: payloads are summed on the way, fused as the scheduler says, so that one is decoded.
+    - `summed`: payloads are summed on the way, fused as the scheduler says, so that one is decoded. `matrices`: vectors
+      are summed as they are, without operations.
     - `host`, `host_decode`: operations that TensorFlow 1 runs on the CPU, with copies to the host and back (kernel
       `host_op`), before the exchange and per payload: those on int32 numbers, among others. An operation on single
       bytes counts as a quarter.
@@ -214,6 +215,7 @@ class GraphImplementation(Implementation):
     arrays: int = 1
     sized: bool = False
     summed: bool = False
+    matrices: bool = False
     host: float = 0.0
     host_decode: float = 0.0
     reads: int = 0
@@ -226,7 +228,12 @@ class GraphImplementation(Implementation):
         """The operations of every tensor, with the bytes of the member's own exchange."""
         rows = bucket.rows or (None,) * len(bucket.pieces)
         pieces = [n for n, own in zip(bucket.pieces, rows, strict=True) if own is None]
-        sizes, few = tuple(float(n) for n in pieces), (1.0,) * len(pieces)
+        worked = [
+            n
+            for (n, shape), own in zip(bucket.shaped, rows, strict=True)
+            if own is None and not (self.matrices and len(shape) == 1)
+        ]
+        sizes, few = tuple(map(float, worked)), (1.0,) * len(pieces)
         payloads = 1 if self.summed else workers
         cut = 0 if self.summed else payloads * self.arrays * (self.CUT_SIZED if self.sized else self.CUT)
         chosen = [
@@ -243,7 +250,7 @@ class GraphImplementation(Implementation):
             *_host_operations(sizes, self.host_decode, payloads),
         ]
         steps = member.exchange(selection, bucket, workers, style)
-        shares = [sum(sizes) / bucket.numel] if self.summed else [n / bucket.numel for n in pieces]
+        shares = [sum(pieces) / bucket.numel] if self.summed else [n / bucket.numel for n in pieces]
         sent: list[Step] = [step for own in rows if own is not None for step in rows_gathered(own, bucket, workers)]
         for share in filter(None, shares):
             sent += self._arrays([step for step in steps if not isinstance(step, Compute)], share, workers)
@@ -299,7 +306,7 @@ GRACE = {
     "inceptionn": grace(before=57, decode=70, arrays=5, host=11, host_decode=10, reads=3, reads_decode=3),
     "natural": grace(before=20, decode=10, own=1, host=5, host_decode=0.25),
     "onebit": grace(before=24, decode=6, own=1, arrays=2, reads=2),
-    "powersgd": grace(before=20, after=0, summed=True),
+    "powersgd": grace(before=20, after=0, summed=True, matrices=True),
     "qsgd": grace(before=15, decode=3, arrays=2),
     "randomk": grace(before=10, after=3, summed=True, ahead=("shuffle",)),
     "signsgd": grace(before=1, decode=3, after=5),

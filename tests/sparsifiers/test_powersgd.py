@@ -1,5 +1,6 @@
 """PowerSGD against power iteration by Gram-Schmidt, matrix by matrix; exact ranks, energy, bytes."""
 
+import math
 from itertools import pairwise
 
 import numpy as np
@@ -216,3 +217,12 @@ def test_a_part_of_a_sharded_tensor_is_cut_along_its_first_dimension():
     plan = plan_of(sharded({"kind": "fsdp", "shard": 8}, workload={"layers": layers}, sparsifier=method))
     parts = [bucket.shapes for bucket in plan.work.buckets]
     assert sorted(shape for shapes in parts for shape in shapes) == [(128,), (128, 512)]
+
+
+def test_grace_returns_vectors_as_they_are():
+    """Twenty operations on each matrix before the exchange, and none on vectors, which are summed with the factors."""
+    bucket = Bucket(0, (64 * 32 * 9, 64), 0, shapes=((64, 32, 3, 3), (64,)))
+    member = PowerSGD(rank=1, implementation="grace")
+    kernels, steps = member.carry_out(member.expect(bucket, 2, 1.0), bucket, 2, "collective")
+    assert [(item.kernel, item.elements, item.times) for item in kernels] == [("elementwise", (64.0 * 32 * 9,), 20)]
+    assert math.fsum(step.nbytes for step in steps if isinstance(step, AllReduce)) == 4 * (3 + 64 * 32 * 3 + 64)

@@ -119,10 +119,10 @@ def test_every_ranked_row_of_a_shipped_scenario_runs_in_the_time_that_advice_say
 
 @pytest.mark.long
 def test_a_trace_is_replayed_by_advice_as_by_run_or_its_method_is_left_out():
-    """The sampled gradients cannot be replayed with PowerSGD: `run` refuses it, so that it is no advice."""
+    """The sampled gradients cannot be replayed with RedSync: `run` refuses it, so that it is no advice."""
     made = advise(load("replay_topk"), processes=1, whole=False)
     rerun("replay_topk", made)
-    assert "powersgd" not in {row.sparsifier for row in made.ranking}
+    assert "redsync" not in {row.sparsifier for row in made.ranking}
     assert any("cannot be replayed: " in note for note in made.notes)
 
 
