@@ -81,21 +81,16 @@ def test_columns_of_a_sweep_are_those_described():
     there = {"parallelism.tensor": [2], "scheduler": [{"kind": "fsdp", "shard": 2}]}
     divided = sweep({"base": "hsdp_llama3", "vary": there}, workers=1)
     staged = sweep({"base": "megatron_llama3_70b", "vary": {"parallelism.tensor": [8]}}, workers=1)
+    there = {"scheduler": [{"kind": "megatron"}], "sparsifier": ["dense"], "workload.micro_batches": [2]}
+    there |= {"parallelism.pipeline.stages": [2], "ignore_memory": [True]}
+    last = sweep({"base": "hsdp_llama3", "vary": there}, workers=1)
     sites = sweep({"base": "two_level_diloco", "vary": {"scheduler.inner_steps": [100]}}, workers=1)
     timed = {"measured.iteration_time": ["400 ms"], "measured.source": ["a timer"]}
-    tables = (
-        sweep({"base": "quickstart", "vary": timed}, workers=1),
-        sites,
-        table,
-        local,
-        checkpoints,
-        sharded,
-        divided,
-        staged,
-    )
+    timed = sweep({"base": "quickstart", "vary": timed}, workers=1)
+    tables = timed, sites, table, local, checkpoints, sharded, divided, staged, last
     columns = {column for each in tables for column in each.columns} - {"error", "measured.source"}
     columns -= {"measured.iteration_time_s", "scheduler.inner_steps", "cluster.membership", "parallelism.tensor"}
-    columns -= {"scheduler", "scheduler.streams"}
+    columns -= {"scheduler", "scheduler.streams", *there}
     assert all(f"| `{name}` |" in said for name in columns)
     assert said.count("\n| `") == len(columns)
     assert all(f"| `{name}` |" in judged for name in keys_of(VerdictColumns))
