@@ -111,7 +111,7 @@ class BinaryCompressor(Compressor):
         """Bits of a code as it travels."""
         return self.bits or (8 if self.implementation == "grace" else 1)
 
-    def quantise(self) -> tuple[str, int]:
+    def kernel_of_codes(self) -> tuple[str, int]:
         """The kernel that makes the codes: two calls per tensor, and two for packing."""
         return "quantise", 4 if self.code_bits == 1 else 2
 

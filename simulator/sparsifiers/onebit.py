@@ -41,4 +41,4 @@ class OneBit(BinaryCompressor, kind="onebit"):
 
     def encoding(self) -> Sequence[tuple[str, int] | tuple[str, int, int]]:
         """Both means (14 calls and 4 reads per tensor), the codes (two calls, four with packing)."""
-        return ("statistics", 14, 4), self.quantise()
+        return ("statistics", 14, 4), self.kernel_of_codes()

@@ -54,4 +54,4 @@ class SignSGD(BinaryCompressor, kind="signsgd"):
     def encoding(self) -> list[tuple[str, int]]:
         """Sign and packing (four calls per tensor; two without packing); with error feedback also mean |u| (two)."""
         scale = [("norm", 2)] if self.error_feedback else []
-        return [*scale, self.quantise()]
+        return [*scale, self.kernel_of_codes()]
