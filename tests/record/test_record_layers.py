@@ -126,7 +126,8 @@ def test_layers_stand_in_forward_order_and_their_backward_times_sum_to_ready(tmp
     printed("record", "layers", "mlp", "--out", tmp_path, "--repeats", 3, "--batch-size", 16, *FAST)
     with (tmp_path / "mlp.layers.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    assert list(rows[0]) == ["name", "numel", "forward_s", "backward_s", "ready_s"]
+    assert list(rows[0]) == ["name", "numel", "forward_s", "backward_s", "ready_s", "shape"]
+    assert [row["shape"] for row in rows] == ["256x784", "256", "256x256", "256", "10x256", "10"]
     assert [row["name"].partition(".")[0] for row in rows] == ["0", "0", "2", "2", "4", "4"]
     assert {row["name"]: int(row["numel"]) for row in rows} == {
         "0.weight": 200_704, "0.bias": 256, "2.weight": 65_536, "2.bias": 256, "4.weight": 2560, "4.bias": 10,
