@@ -148,14 +148,13 @@ def with_loading(plan: Plan, scenario: Scenario) -> Plan:
 def _missing_wait(plan: Plan, seconds: float) -> float:
     """The wait after which an iteration takes `seconds`; 0 where it takes longer.
 
-    It may take less than the wait longer: under a gated schedule exchanges go on while an iteration waits. Where a
-    runtime looks for tensors in cycles, the wait decides what each cycle finds, and where links change, how they are
-    when exchanges begin.
+    It may take less than the wait longer: under a gated schedule exchanges go on while an iteration waits, and where
+    links change, the wait decides how they are when exchanges begin.
     """
     from simulator.engine.clock.run_points import run_point  # brings SimPy and the event loop
 
     wait = max(0.0, seconds - run_point(plan).time / plan.steps)
-    uneven = plan.setup.scheduler.gated or plan.setup.runtime.cycle_time > 0 or plan.steps > 1 or plan.live
+    uneven = plan.setup.scheduler.gated or plan.steps > 1 or plan.live
     for _ in range(_MOST if wait and uneven else 0):
         missing = seconds - run_point(_waiting(plan, wait)).time / plan.steps
         if missing <= _SAME * seconds:

@@ -94,6 +94,11 @@ class Scheduler(Component, family="scheduler"):
         return None
 
     @property
+    def cycle(self) -> float:
+        """Seconds between two moments at which exchanges of gradients that are ready may start; 0: at once."""
+        return 0.0
+
+    @property
     def additions(self) -> Additions:
         """What of the gradients of earlier micro-batches a GPU adds those of a later one to: all of them."""
         return "whole"

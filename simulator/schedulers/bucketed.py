@@ -22,7 +22,8 @@ class Bucketed(Scheduler, kind="bucketed"):
 
     `ddp`: in reverse parameter order, a bucket closes when it holds `bucket_size` (25 MiB), the first bucket when it
     holds `first_bucket` (1 MiB) (Li et al. 2020). `horovod`: tensors that become ready within the same `cycle_time`
-    share a buffer of at most `bucket_size` (64 MiB by default; Sergeev and Del Balso 2018).
+    share a buffer of at most `bucket_size` (64 MiB by default), which leaves at the end of that cycle (Sergeev and Del
+    Balso 2018).
 
     - `rule`: of fusion.
     - `accumulate`: what micro-batches before the last one exchange: `none` (within `no_sync` of PyTorch DDP;
@@ -35,6 +36,11 @@ class Bucketed(Scheduler, kind="bucketed"):
     first_bucket: PartBytes = DDP_LIMITS[0]
     cycle_time: Period = Field(default=5e-3, gt=0)
     accumulate: Literal["all", "none"] = "none"
+
+    @property
+    def cycle(self) -> float:
+        """Horovod's thread wakes up once in a `cycle_time`; DDP's hooks start an exchange at once."""
+        return self.cycle_time if self.rule == "horovod" else 0.0
 
     def rounds(self, passes: int) -> int:
         """How often each bucket is exchanged."""

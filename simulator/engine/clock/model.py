@@ -80,7 +80,7 @@ class Iterating:
             self.numbers.slowdown = 0.0
         now = float(self.env.now)
         self.compute = SlowedCompute(self.graph, self.numbers, base=now)
-        self.host = Host(self.numbers, now if self.plan.live or not self.graph.periodic else 0.0)
+        self.host = Host(self.numbers)
         self.now: Seconds = now if self.numbers.is_scalar else np.full((1, 1), now)
         self.free: list[Seconds] = [self.now] * len(job.graph.queues)
         if before is not None:

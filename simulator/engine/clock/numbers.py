@@ -198,7 +198,7 @@ def number_tasks(graph: Graph, points: Sequence[Point], foremost: Sequence[bool]
     cycle, launch, slowdown = (
         np.array(values)[of_plan, None]
         for values in (
-            [plan.setup.runtime.cycle_time for plan in plans],
+            [plan.setup.cycle for plan in plans],
             [plan.setup.runtime.collective_launch for plan in plans],
             [plan.slowdown if plan.setup.scheduler.overlap or plan.period else 0.0 for plan in plans],
         )

@@ -146,7 +146,7 @@ def _kind(graph: Graph, point: Point, number: int, foremost: bool) -> Hashable:
     slowed = plan.slowdown > 0 and plan.setup.scheduler.overlap
     if graph.periodic or not graph.in_turn or plan.live or (slowed and (graph.slows_each or graph.overlaps)):
         return number
-    costs = slowed, plan.setup.runtime.cycle_time > 0, plan.setup.runtime.collective_launch > 0
+    costs = slowed, plan.setup.cycle > 0, plan.setup.runtime.collective_launch > 0
     shapes = plan.work.pace.shape, plan.work.selection.shape, "foremost" if foremost else len(draws.compute)
     return id(graph), costs, shapes
 

@@ -18,23 +18,20 @@ from simulator.schedulers.step import TASKS_OF_STEPS
 class Host:
     """The host's thread that starts exchanges: it looks for them in cycles, and launches one call after the other.
 
-    Both go on while earlier exchanges are under way. `base`: when its first cycle begins.
+    Both go on while earlier exchanges are under way. Cycles do not begin with iterations, so that an exchange is ready
+    at any moment of one: it waits for half a cycle in the mean.
     """
 
-    def __init__(self, numbers: Numbers, base: float = 0.0) -> None:
-        self.base = base
-        self.cycle, self.launch = numbers.cycle, numbers.launch
+    def __init__(self, numbers: Numbers) -> None:
+        self.wait, self.launch = numbers.cycle / 2, numbers.launch
         if len(numbers.points) == 1:
-            self.cycle, self.launch = latest(self.cycle), latest(self.launch)
-        self.in_cycles, self.launches = bool(np.any(self.cycle)), bool(np.any(self.launch))
+            self.wait, self.launch = latest(self.wait), latest(self.launch)
+        self.launches = bool(np.any(self.launch))
         self.free: Seconds = 0.0
 
     def start_of(self, ready: Seconds) -> Seconds:
         """When an exchange that is ready can start: at the end of a cycle, and once its call is launched."""
-        start = ready
-        if self.in_cycles:
-            ceil = math.ceil if isinstance(start, float) and isinstance(self.cycle, float) else np.ceil
-            start = ceil((start - self.base) / self.cycle - 1e-9) * self.cycle + self.base
+        start = ready + self.wait
         if self.launches:
             start = self.free = later_of(self.free, start) + self.launch
         return start

@@ -179,8 +179,8 @@ def _are_apart(ran: Intervals) -> bool:
 def may_hold_back(ran: Intervals, number: int) -> bool:
     """Whether the host may not have started an exchange that compute waits for (its cycle, its launches), or be in a
     hook."""
-    runtime = ran.numbers.points[number][0].setup.runtime
-    return bool(runtime.cycle_time or runtime.collective_launch or ran.graph.hooks)
+    setup = ran.numbers.points[number][0].setup
+    return bool(setup.cycle or setup.runtime.collective_launch or ran.graph.hooks)
 
 
 def computed_at(ran: Intervals) -> Floats:

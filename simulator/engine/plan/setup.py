@@ -184,6 +184,11 @@ class Setup(Record):
         return self.topology.layout(self.nodes, self.gpus_per_node)
 
     @property
+    def cycle(self) -> float:
+        """Seconds between two moments at which exchanges may start: of the runtime, or of its fusion of tensors."""
+        return max(self.runtime.cycle_time, self.scheduler.cycle)
+
+    @property
     def workers(self) -> int:
         """Number of GPUs."""
         return self.nodes * self.gpus_per_node
