@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simulator.component import expected
@@ -121,7 +122,7 @@ def _other_job_setup(job: OtherJob, setup: Setup) -> Setup:
 
 
 _SAME = 1e-12
-_MOST = 20
+_MOST = 60
 
 
 def with_loading(plan: Plan, scenario: Scenario) -> Plan:
@@ -149,18 +150,24 @@ def _missing_wait(plan: Plan, seconds: float) -> float:
     """The wait after which an iteration takes `seconds`; 0 where it takes longer.
 
     It may take less than the wait longer: under a gated schedule exchanges go on while an iteration waits, and where
-    links change, the wait decides how they are when exchanges begin.
+    links change, the wait decides how they are when exchanges begin. Where it takes no longer at all, since exchanges
+    wait for a link that is down, steps grow.
     """
     from simulator.engine.clock.run_points import run_point  # brings SimPy and the event loop
 
-    wait = max(0.0, seconds - run_point(plan).time / plan.steps)
+    wait = step = missing = max(0.0, seconds - run_point(plan).time / plan.steps)
+    low, high = 0.0, math.inf
     uneven = plan.setup.scheduler.gated or plan.steps > 1 or plan.live
     for _ in range(_MOST if wait and uneven else 0):
-        missing = seconds - run_point(_waiting(plan, wait)).time / plan.steps
-        if missing <= _SAME * seconds:
-            break
-        wait += missing
-    return wait
+        before, missing = missing, seconds - run_point(_waiting(plan, wait)).time / plan.steps
+        if abs(missing) <= _SAME * seconds:
+            return wait
+        if missing > 0:
+            low, step = wait, missing if missing < before else 2 * step
+        else:
+            high = wait
+        wait = min(low + step, (low + high) / 2)
+    return min(wait, high)
 
 
 def _waiting(plan: Plan, seconds: float) -> Plan:

@@ -9,10 +9,10 @@ from small_scenarios import small_scenario
 from simulator.prediction.run import plan_of, run
 
 
-def made(gpus=2, loading=None, nodes=1, scheduler="wfbp", **workload):
+def made(gpus=2, loading=None, nodes=1, scheduler="wfbp", links=(), **workload):
     layers = [{"name": "a", "numel": 1_000_000, "forward": 1.0, "backward": 1.0}]
     network = {"bandwidth": 4e6, "intra_node": {"bandwidth": 4e6, "latency": 0}}
-    cluster = {"gpus_per_node": gpus, **({"loading": loading} if loading else {})}
+    cluster = {"gpus_per_node": gpus, "links": links, **({"loading": loading} if loading else {})}
     workload = {"batch_size": 6, "layers": layers, **workload}
     return small_scenario(workload, {"name": "ideal", "ideal": True}, network, nodes, cluster, scheduler=scheduler)
 
@@ -49,3 +49,11 @@ def test_exchanges_that_go_on_while_an_iteration_waits_do_not_make_it_shorter_th
     found = run(made(2, {"rate": rate, "prefetched": True}, scheduler=scheduler)).document
     assert found["iteration_time_s"] == pytest.approx(max(3.0, 12 / rate), rel=1e-9)
     assert sum(found["breakdown_s"].values()) == pytest.approx(found["iteration_time_s"], rel=1e-9)
+
+
+def test_a_wait_beside_a_link_that_is_down_makes_no_iteration_longer_until_the_link_is_back():
+    """Ready after 2 s, the exchange starts at 9 s and takes 1 s between two nodes: the batches are there at 10.1 s."""
+    down = [{"link": "node 1", "factor": 0, "until": "9 s"}]
+    found = run(made(1, {"rate": 6 / 10.1, "prefetched": True}, nodes=2, links=down)).document
+    assert found["iteration_time_s"] == pytest.approx(10.1, rel=1e-9)
+    assert found["idle_s"]["data_loading"] == pytest.approx(7.1, rel=1e-9)

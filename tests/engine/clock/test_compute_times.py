@@ -199,12 +199,12 @@ def host(points=1, cycle_time=0.0, launch=0.0):
 
 
 def test_an_exchange_waits_for_its_cycle_and_for_the_host():
-    """Cycles of 2 s, and a host that needs 3 s for each launch, one after the other: 1 s, 2 s and 30 s are ready."""
+    """Half a cycle of 2 s, and a host that needs 3 s for each launch in turn: 1 s, 2 s and 30.5 s are ready."""
     for runtime, starts in (
         ({}, [1, 2, 30.5]),
-        ({"cycle_time": 2.0}, [2, 2, 32]),
+        ({"cycle_time": 2.0}, [2, 3, 31.5]),
         ({"launch": 3.0}, [4, 7, 33.5]),
-        ({"cycle_time": 2.0, "launch": 3.0}, [5, 8, 35]),
+        ({"cycle_time": 2.0, "launch": 3.0}, [5, 8, 34.5]),
     ):
         one, each = host(**runtime), host(**runtime)
         assert [one.start_of(ready) for ready in (1.0, 2.0, 30.5)] == starts
@@ -212,15 +212,12 @@ def test_an_exchange_waits_for_its_cycle_and_for_the_host():
         made = [each.start_of(np.array([[ready, ready + 40.0]]))[0].tolist() for ready in (1.0, 2.0, 30.5)]
         assert [first for first, _ in made] == starts
         assert [second - 40 for _, second in made] == starts
-    # Three cycles of 0.1 s are 0.30000000000000004 s, which is not late for the third.
-    assert host(cycle_time=0.1).start_of(3 * 0.1) == pytest.approx(0.3)
-    assert host(cycle_time=0.1).start_of(np.array([[3 * 0.1]])) == pytest.approx(0.3)
 
 
 def test_hosts_of_many_iterations_have_cycles_and_launches_of_their_own():
     both = host(2, np.array([[2.0], [3.0]]), np.array([[3.0], [0.5]]))
     made = [np.ravel(both.start_of(np.array([[ready], [ready]]))).tolist() for ready in (1.0, 2.0, 30.5)]
-    assert made == [[5, 3.5], [8, 4], [35, 33.5]]
+    assert made == [[5, 3], [8, 4], [34.5, 32.5]]
 
 
 def test_credit_is_for_as_many_bytes_as_it_says_and_always_for_one_exchange():
