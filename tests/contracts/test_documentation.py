@@ -19,7 +19,16 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # when run as a program
 
 from documentation import COLUMNS, INSTALLS, ROOT, VISIBLE, agrees, blocks, commands, documents, is_slow, run
 
-SLOW = ("README.md", "docs/background/selection.md", "docs/how-to/add-a-method.md", "docs/reference/api.md")
+SLOW = (
+    "README.md",
+    "docs/background/selection.md",
+    "docs/how-to/add-a-method.md",
+    "docs/how-to/join-the-simulation.md",
+    "docs/how-to/own-model.md",
+    "docs/how-to/plan-backwards.md",
+    "docs/how-to/read-the-interval.md",
+    "docs/reference/api.md",
+)
 
 
 def takes_long(path):

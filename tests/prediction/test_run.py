@@ -59,6 +59,7 @@ def batches(draw):
     return made
 
 
+@pytest.mark.long
 @settings(max_examples=10)
 @given(batches())
 def test_a_batch_is_each_scenario_by_itself(scenarios):

@@ -49,6 +49,7 @@ def test_a_map_has_a_row_for_each_number_of_nodes_its_own_first_and_frames_the_s
     assert (cells[0][2], cells[-1][2]) == ("faster", "slower")  # slow links of many nodes; fast ones of few
 
 
+@pytest.mark.long
 def test_the_map_knows_what_was_measured():
     measured = TWO_NODES + "measured: {iteration_time: 500 ms, source: a timer}\n"
     time = run(without_randomness(load(parse_scenario(measured, "").data))).spread.time

@@ -148,6 +148,7 @@ def test_a_rate_that_is_set_before_the_run_counts_from_its_start():
 RUN = {"ring_check": 3, "quickstart": 2, "straggler": 1, "priority_p3": 1, "ps_incast": 1, "slow_links": 2}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("scenario", "iterations"), RUN.items())
 def test_events_come_in_the_order_of_time_and_every_task_that_starts_ends(scenario, iterations):
     opened, seen, open_ones = simulation(scenario, iterations=iterations), [], {}

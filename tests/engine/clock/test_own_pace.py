@@ -128,6 +128,7 @@ def test_with_jitter_each_iteration_is_that_of_its_draws():
     assert made.document["iteration_time_s"] == exact(np.mean(ends))
 
 
+@pytest.mark.long
 def test_too_many_pushes_start_with_the_slowest_and_the_result_says_so(monkeypatch):
     changes = ("cluster.nodes=4", "cluster.stragglers.jitter=0.2", "iterations=5", "topology=parameter_server")
     own = run(load("quickstart", changes)).document

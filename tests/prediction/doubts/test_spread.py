@@ -76,6 +76,7 @@ SAMPLED = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", few_first(reversed(SAMPLED)))
 def test_responses_agree_with_whole_scenarios_that_are_sampled(name):
     """Every input is drawn from its own width, all together, and the whole scenario is simulated: the quantiles of 400

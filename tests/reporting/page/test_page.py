@@ -224,6 +224,7 @@ def test_a_validation_that_somebody_has_cut_is_an_input_error():
         page_of(replace(validation(), document=document, place="cut"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("key", ["scenario", "quantity", "unit", "predicted", "interval", "signed_error", "warnings"])
 def test_any_value_in_a_stored_row_is_shown_or_refused(tmp_path, key):
     stored = plain(validation().document)

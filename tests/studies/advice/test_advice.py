@@ -131,6 +131,7 @@ def test_without_dense_the_fastest_is_used_and_nothing_is_compared():
     assert [row["speed_up_over_dense"] for row in document["ranking"]] == [None, None]
 
 
+@pytest.mark.long
 def test_iterations_of_methods_that_were_not_looked_at_leave_the_time_of_an_iteration():
     failing = scenario(bandwidth=1e7, cluster={"membership": {"mean_time_between_failures": 3600.0}})
     document = advise(failing, {"terngrad": 5}, grid=Grid((Candidate(), DENSE), (None,), (None,)))

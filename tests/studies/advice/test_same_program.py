@@ -89,6 +89,7 @@ def test_every_ranked_row_runs_in_the_time_that_advice_says(number):
     rerun(spec.resolved(), advise(spec, grid=grid, processes=1, whole=False))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", few_first(range(40), 3, range(40, 480)))
 def test_a_random_scenario_is_not_made_slower_and_the_command_takes_the_time_that_advice_says(number):
     """Over all families, meshes and local steps: 318 of these numbers are scenarios that can be run."""
@@ -96,6 +97,7 @@ def test_a_random_scenario_is_not_made_slower_and_the_command_takes_the_time_tha
     rerun(spec.resolved(), advise(spec, processes=1, whole=False))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", few_first([1030, *range(1000, 1010)], 1, range(1010, 1055)))
 def test_what_a_search_in_stages_recommends_is_no_slower_than_that_of_all_combinations(number):
     """On grids of some 200 combinations; 1030: the fastest topology of what is offered is not that of all schedules."""

@@ -224,6 +224,7 @@ def test_rows_of_embeddings_are_gathered_by_frameworks_that_do_where_that_is_les
     assert best_dense(with_embedding(rows, DDP)).scenario.sparsifier == Dense()
 
 
+@pytest.mark.long
 def test_advice_takes_the_dense_run_that_the_opponent_is():
     best = next(row for row in advise(with_embedding(1000), processes=1).ranking if row.method == "dense")
     assert best.overrides["sparsifier"] == {"kind": "dense", "indexed_slices": True}

@@ -68,6 +68,7 @@ def test_a_random_scenario_of_all_kinds_has_a_plan_or_words(number):
         assert answer["status"] in ("found", "always", "never") or answer["reason"]
 
 
+@pytest.mark.long
 def test_where_messages_are_followed_few_nodes_are_tried():
     (answer,) = plan_backwards(load("failover"), "scaling efficiency 80 %", ["nodes"])["answers"]
     assert tuple(answer["tried"]) == (2, 16)  # of four GPUs each
@@ -305,6 +306,7 @@ def test_numbers_of_nodes_that_leave_named_ones_out_are_refused(name):
         unknown.at(load(name), 2.0)
 
 
+@pytest.mark.long
 def test_a_method_is_to_be_faster_than_dense_by_default_and_it_says_than_which():
     scenario = load("quickstart")
     made = plan_backwards(scenario, vary=["bandwidth"])
@@ -358,6 +360,7 @@ def test_the_interval_holds_the_answer():
     assert made["measurement"]["command"].startswith("sparsim ")
 
 
+@pytest.mark.long
 def test_a_target_of_a_whole_training_needs_its_samples():
     scenario = load("quickstart", LOCAL)
     hours = plan_backwards(scenario, "time 2 days", ["bandwidth"], Training(samples=1e9))["now"]["value"]
@@ -373,6 +376,7 @@ def test_a_target_of_a_whole_training_needs_its_samples():
         plan_backwards(scenario, "cost 1000")
 
 
+@pytest.mark.long
 def test_what_is_so_many_times_faster_needs_a_slower_network():
     plans = [plan_backwards(load("quickstart"), text, ["bandwidth"]) for text in ("faster than dense", FASTER + " 1.5")]
     one, more = (made["answers"][0]["needed"] for made in plans)
