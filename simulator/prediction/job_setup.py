@@ -9,6 +9,7 @@ from simulator.component import expected
 from simulator.engine.clock.run_points import run_inside
 from simulator.engine.plan.network_setup import Conditions
 from simulator.engine.plan.plan import Plan, plan_jobs
+from simulator.engine.plan.prices import price_steps
 from simulator.engine.plan.setup import OtherGpu, Setup, seat_jobs
 from simulator.engine.plan.sharding import shard_job
 from simulator.engine.plan.work.work import prepare_work
@@ -93,6 +94,15 @@ def plans_of(scenario: Scenario, *, followed: bool = False, stage: int = 0) -> t
         jobs = seat_jobs([replace(job, followed=followed) for job in job_setups(scenario, stage)])
         own, *others = plan_jobs([(job, prepare_work(job)) for job in jobs])
         return with_loading(run_inside(own), scenario), others
+
+
+def plan_sizes(scenario: Scenario, stage: int = 0) -> Plan:
+    """The plan of one iteration as `plans_of` makes it, but without prices: what memory holds needs sizes alone."""
+    with as_input_error(f"scenario '{scenario.name}'"):
+        (own, *_) = seat_jobs(job_setups(scenario, stage))
+        if own.inside is not None:
+            return plans_of(scenario, stage=stage)[0]
+        return Plan(own, prepare_work(own), price_steps((), (), own.network), None, 0.0, live=False, flowing=False)
 
 
 def _runtime_of(job: Scenario | OtherJob, runtime: Runtime, way: Way) -> Runtime:

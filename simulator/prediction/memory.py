@@ -15,7 +15,7 @@ from simulator.models.optimisers import Optimiser
 from simulator.models.precision import Precision
 from simulator.models.sharding import HALVES, wire_bytes
 from simulator.models.small_cache import ResultsOfObjects
-from simulator.prediction.job_setup import plans_of
+from simulator.prediction.job_setup import plan_sizes
 from simulator.prediction.memory_parts import (
     FRAMEWORK,
     PART_LABELS,
@@ -160,7 +160,7 @@ def _most_memory(scenario: Scenario, plan: Plan) -> MemoryUse:
     divided = plan.of_step.setup.divided
     if divided is None or divided.unlike == (divided.stage,):
         return _memory_of(scenario, plan)
-    plans = ((stage, plans_of(scenario, stage=stage)[0]) for stage in divided.unlike)
+    plans = ((stage, plan if stage == divided.stage else plan_sizes(scenario, stage)) for stage in divided.unlike)
     made = [replace(_memory_of(scenario, each), stage=stage + 1 if stage else None) for stage, each in plans]
     return max(made, key=lambda memory: (memory.fits is False, memory.total))
 
@@ -272,7 +272,7 @@ def describe_remedies(scenario: Scenario, memory: MemoryUse) -> list[str]:
 def _total(scenario: Scenario) -> float | None:
     """Bytes that a worker of a changed scenario needs; None where it is no possible training."""
     try:
-        return memory_of(scenario, plans_of(scenario)[0]).total
+        return memory_of(scenario, plan_sizes(scenario)).total
     except InputError:
         return None
 
