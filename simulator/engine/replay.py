@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from simulator.errors import InputError, Problem
-from simulator.models.exchange import Bucket, Selection
-from simulator.models.gradients import ALL, Block, Cut, Mask, State, Values
+from simulator.models.curves import Floats
+from simulator.models.exchange import Bucket, Ints, Selection
+from simulator.models.gradients import ALL, Block, Cut, State, Values
 from simulator.models.sampling import sums_of_squares
 from simulator.progress import OBSERVED, Watch
 from simulator.records import Record, replace
@@ -20,13 +21,17 @@ from simulator.sparsifiers.base import Sparsifier
 if TYPE_CHECKING:
     from simulator.traces.format.trace import Trace
 
+TOGETHER = 16
+"""Iterations at the end of a replay, if it has so many, in which it is counted how often each coordinate was sent."""
+
 
 class ReplayedStep(Record):
     """One iteration of one bucket, or of all buckets together: what was selected, and what was lost.
 
     With u = residual + gradient and C(u), what was sent of it, summed over workers and weighted where coordinates were
     sampled: `energy` = ||u||^2 and `lost` = ||u - C(u)||^2. `residual` = ||residual||^2 after the iteration, mean over
-    workers. `never_sent`: how many of the `numel` coordinates no worker has sent so far.
+    workers. `never_sent`: how many of the `numel` coordinates no worker has sent so far. `sent_times`: after the last
+    iteration, how many coordinates all workers together sent 0, 1, 2, ... times in the last `TOGETHER` iterations.
     """
 
     iteration: int
@@ -36,6 +41,7 @@ class ReplayedStep(Record):
     residual: float
     never_sent: float
     numel: float
+    sent_times: Floats | None = None
 
     @property
     def energy_kept(self) -> float:
@@ -79,13 +85,20 @@ class Replay:
     def __init__(self, sparsifier: Sparsifier, groups: Sequence[slice] = (ALL,)) -> None:
         self.sparsifier, self.groups = sparsifier, groups
         self._state: State | None = None
-        self._untouched: list[Mask] = []
+        self._times: list[Ints] = []
+        self._before: list[Ints] = []
+        self._counted = 0
 
-    def advance(self, block: Block, residual: Values | None = None) -> list[ReplayedStep]:
-        """Select from one iteration's gradients; `residual` (n, m), if given, takes the place of the method's own."""
+    def advance(self, block: Block, residual: Values | None = None, ahead: int | None = None) -> list[ReplayedStep]:
+        """Select from one iteration's gradients; `residual` (n, m), if given, takes the place of the method's own.
+
+        `ahead`: how many iterations follow, if that is known.
+        """
         if self._state is None:
             self._state = self.sparsifier.start(block)
-            self._untouched = [np.ones(block.values.shape[1], dtype=bool) for _ in self.groups]
+            self._times = [np.zeros(block.values.shape[1], dtype=int) for _ in self.groups]
+        if ahead is not None and ahead < TOGETHER and not self._before:
+            self._before, self._counted = [times.copy() for times in self._times], ahead + 1
         if residual is not None:
             self._state["residual"][:] = self.sparsifier.encode(residual, block)
         member = self.sparsifier.at(block.iteration)
@@ -94,13 +107,13 @@ class Replay:
         # Where the residual is all that is left of u, its squares are known.
         weight, known = block.weight_of(ALL), kept is done.left
         residuals = done.losses if known else sums_of_squares(kept, weight)
-        groups = list(zip(self.groups, self._untouched, strict=True))
+        groups = list(zip(self.groups, self._times, strict=True))
         for worker, (places, values) in enumerate(zip(done.choice.sent_places, done.sent, strict=True)):
             touched = np.flatnonzero(values)
             touched = touched if isinstance(places, slice) else places[touched]
-            for group, untouched in groups:
+            for group, times in groups:
                 if worker in range(block.workers)[group]:
-                    untouched[touched] = False
+                    times[touched] += 1
         return [
             ReplayedStep(
                 iteration=block.iteration,
@@ -108,11 +121,18 @@ class Replay:
                 energy=math.fsum(done.energies[group]),
                 lost=math.fsum(done.losses[group]),
                 residual=math.fsum(residuals[group]) / len(residuals[group]),
-                never_sent=float(block.weight[untouched].sum() if block.sampled else untouched.sum()),
+                never_sent=float(block.weight[times == 0].sum() if block.sampled else (times == 0).sum()),
                 numel=float(block.numel),
+                sent_times=self._sent_times(number, block) if ahead == 0 else None,
             )
-            for group, untouched in groups
+            for number, (group, times) in enumerate(groups)
         ]
+
+    def _sent_times(self, number: int, block: Block) -> Floats:
+        """Elements that a group sent 0, 1, 2, ... times in the iterations that are counted."""
+        most = self._counted * len(range(block.workers)[self.groups[number]])
+        weight = block.weight if block.sampled else None
+        return np.bincount(self._times[number] - self._before[number], weight, most + 1).astype(float)
 
 
 def add_steps(steps: Sequence[ReplayedStep]) -> ReplayedStep:
@@ -120,6 +140,7 @@ def add_steps(steps: Sequence[ReplayedStep]) -> ReplayedStep:
     chosen = [step.selection for step in steps]
     counts: dict[str, Any] = {name: math.fsum(_values(chosen, name)) for name in ("aggregated", "largest", "target")}
     energies = {name: math.fsum(_values(steps, name)) for name in ("energy", "lost", "residual", "never_sent")}
+    times = [step.sent_times for step in steps if step.sent_times is not None]
     return ReplayedStep(
         iteration=steps[0].iteration,
         selection=Selection(
@@ -130,6 +151,7 @@ def add_steps(steps: Sequence[ReplayedStep]) -> ReplayedStep:
         ),
         **energies,
         numel=sum(step.numel for step in steps),
+        sent_times=np.sum(times, axis=0) if times else None,
     )
 
 
@@ -228,13 +250,15 @@ def _advance(batch: Sequence[_Shared], buckets: Sequence[Bucket], trace: Trace) 
         for one in batch
     ]
     cuts: list[Cut] = []
+    ahead = len(trace.spec.iterations)
     for block, residual in blocks_with_residuals(trace, read):
+        ahead -= 1
         cuts = cuts or [block.cut(bucket.layers, bucket.offset, bucket.pieces) for bucket in buckets]
         parts = [(cut.of(block), None if residual is None else cut.values(residual)) for cut in cuts]
         made: Steps = []
         for rows, each in replays:
             of_buckets = [
-                one.advance(replace(part, values=part.values[rows]), None if left is None else left[rows])
+                one.advance(replace(part, values=part.values[rows]), None if left is None else left[rows], ahead)
                 for one, (part, left) in zip(each, parts, strict=True)
             ]
             made += map(list, zip(*of_buckets, strict=True))

@@ -28,7 +28,7 @@ from simulator.engine.replay import Steps, add_steps, mean_selection, replay_met
 from simulator.engine.settling import Settled, settle
 from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket, Selection, alike
-from simulator.models.overlap import Overlap, union_density
+from simulator.models.overlap import Overlap, mean_unions, union_density
 from simulator.records import Record, replace
 from simulator.sparsifiers.base import Sparsifier
 
@@ -44,7 +44,8 @@ class Observed(Record):
 
     `selections`: of each bucket, the mean over iterations and over disjoint groups of workers. `union`: the share of
     all elements that a group aggregates. `error`: its relative standard error, from the differences between groups and
-    from the sampling of coordinates. `most_passes`: of any bucket, the most in one iteration.
+    from the sampling of coordinates. `most_passes`: of any bucket, the most in one iteration. `together`: the union of
+    n selections of any of these workers in any of the last iterations, by n; empty where the replay was cut short.
     """
 
     workers: int
@@ -52,17 +53,20 @@ class Observed(Record):
     union: float
     error: float
     most_passes: float
+    together: Mapping[int, float] = {}
 
 
 class Seen(NamedTuple):
     """What some workers selected over a trace: `rows`, one per recorded iteration, `settled`, the part of them that is
     priced, and `selections`, the mean of every bucket over that part, with the `most_passes` of any in one iteration.
+    `together`: as in `Observed`.
     """
 
     selections: tuple[Selection, ...]
     rows: tuple[dict[str, float], ...]
     settled: Settled
     most_passes: float
+    together: Mapping[int, float]
 
 
 def see_steps(steps: Steps, since: int | None) -> Seen:
@@ -72,7 +76,16 @@ def see_steps(steps: Steps, since: int | None) -> Seen:
     priced = steps[-settled.iterations :]
     means = tuple(mean_selection([step.selection for step in one]) for one in zip(*priced, strict=True))
     passes = max(step.selection.passes for each in priced for step in each)
-    return Seen(means, tuple(step.row() for step in together), settled, passes)
+    unions = _unions_together(together[-1].sent_times, len(means[0].selected))
+    return Seen(means, tuple(step.row() for step in together), settled, passes, unions)
+
+
+def _unions_together(times: Floats | None, workers: int) -> Mapping[int, float]:
+    """Unions of 1, of as many selections as there are workers, twice as many, four times ..."""
+    if times is None:
+        return {}
+    draws = len(times) - 1
+    return mean_unions(times, [1, *(workers << i for i in range((draws // workers).bit_length()))])
 
 
 def replay_by_workers(
@@ -110,7 +123,8 @@ def _observe(groups: Sequence[Seen], numel: int) -> Observed:
     error = math.hypot(between, fmean(errors)) / union if union else 0.0
     selections = tuple(mean_selection(one) for one in zip(*(seen.selections for seen in groups), strict=True))
     count = len(selections[0].selected)
-    return Observed(count, selections, union, error, max(seen.most_passes for seen in groups))
+    together = {n: fmean(seen.together[n] for seen in groups) for n in groups[0].together}
+    return Observed(count, selections, union, error, max(seen.most_passes for seen in groups), together)
 
 
 _LATEST = 3

@@ -132,7 +132,7 @@ def _law_of(sparsifier: Sparsifier, observed: Sequence[Observed]) -> Overlap | N
     ordered = all(0 < before <= after for before, after in pairwise(unions.values()))
     if len(unions) < 2 or not ordered or not growth_of(sparsifier, observed).grows:
         return None
-    return fit_law(unions, {item.workers: item.error for item in observed})
+    return fit_law(unions, {item.workers: item.error for item in observed}, observed[-1].together)
 
 
 def _open_trace(replay: _Replay) -> Trace:

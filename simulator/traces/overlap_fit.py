@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -21,12 +21,17 @@ LAW_ERROR = 1e-3
 """Relative error of unions that a law is not expected to do better than; errors of measurement come on top."""
 _CORE_PRIOR, _SILENT_PRIOR, _SPREAD_PRIOR = 0.15, 0.3, 1.0
 """Standard deviations of what a mixture is expected to be before any union is seen: of core, silent and ln spread."""
+_CORRECTION_ERROR = 0.3
+"""Relative error of what is corrected where selections of other iterations stand for more workers.
+
+Chosen on a perceptron, a transformer and an autoencoder, on which 0.1 and 1 are as good.
+"""
 _LOG_CONCENTRATION = (-7.0, 13.0)
 _SPREAD = (1e-3, 8.0)
 _CORE = (0.0, 0.999)
 
 
-def fit_law(points: Points, errors: Points | None = None) -> FittedOverlap:
+def fit_law(points: Points, errors: Points | None = None, together: Points | None = None) -> FittedOverlap:
     """The overlap law that unions ask for: beta-binomial, or the scale mixture where they tell the two apart.
 
     `errors`: relative standard errors of the unions (none: only `LAW_ERROR`). A law costs the sum of
@@ -34,9 +39,16 @@ def fit_law(points: Points, errors: Points | None = None) -> FittedOverlap:
     and core 0 +- 0.15 or silent 0 +- 0.3, in squares; the cheapest law is taken. Inexact unions, or a single one, are
     explained as well by one parameter as by two, of which one would be noise. The priors and the least error were
     chosen on two networks and judged on three others (a test computes it). Raises SparsimError as `fit_concentration`.
+
+    `together`: unions of n selections of any of the N recorded workers in any of some successive iterations, among them
+    n = 1, N and more. A coordinate's chance to be selected changes slowly, so that further iterations stand for further
+    workers. From 4 workers and 16 iterations, unions of 8 to 64 workers of four tasks that were left out are within
+    2 % in the median and 6 % in nine of ten cases; without the other iterations, 3 % and 15 % (a test computes it).
     """
-    rho, measured = _check_points(points)
-    errors = errors or {}
+    rho, known = _check_points(points)
+    more = _of_other_iterations({1: rho, **known}, together or {})
+    measured = known | {n: union for n, (union, _) in more.items()}
+    errors = dict(errors or {}) | {n: error for n, (_, error) in more.items()}
     weights = {n: 1 / math.hypot(LAW_ERROR, errors.get(n, 0.0)) for n in measured}
     concentration, cost = _cheapest_concentration(rho, measured, weights)
     if len(measured) < 2:
@@ -45,6 +57,25 @@ def fit_law(points: Points, errors: Points | None = None) -> FittedOverlap:
     found = [_penalised_mixture(rho, measured, weights, silent) for silent in (False, True)]
     mixture, least = min(found, key=lambda each: each[1])
     return mixture if least < cost else concentration
+
+
+def _of_other_iterations(points: Points, together: Points) -> dict[int, tuple[float, float]]:
+    """Unions of more workers than N, the most of `points`, and their relative errors.
+
+    In one iteration workers agree on more than over several, in which the weights and so the mean gradients differ:
+    concentrations of `together` are multiplied by the ratio that makes the union of N as in `points`. What this changes
+    is taken to be wrong by a third of it.
+    """
+    most = max(points)
+    if not 0 < together.get(1, 0.0) < 1:
+        return {}
+    apart = {n: fit_concentration({1: together[1], n: union}) for n, union in together.items() if n >= most}
+    ratio = fit_concentration({1: points[1], most: points[most]}) / apart[most]
+    if not 0 < ratio < math.inf:  # one of them is independent
+        return {}
+    more = {n: union_density(points[1], n, ratio * c) for n, c in sorted(apart.items()) if n > most}
+    rising = zip(more, accumulate(more.values(), max), strict=True)
+    return {n: (union, _CORRECTION_ERROR * abs(1 - together[n] / union)) for n, union in rising}
 
 
 def _penalised_mixture(rho: float, measured: Points, weights: Points, silent: bool) -> tuple[ScaleMixture, float]:

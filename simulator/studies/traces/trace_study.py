@@ -99,6 +99,7 @@ def fit_overlap(folder: str | Path, density: float, granularity: str, fitted_on:
     """
     trace = Trace.open(Path(folder))
     measured = trace.union_points(granularity, True, density)
+    together: Mapping[int, float] = {}
     unsettled = ""
     if measured:
         counts = sorted(set.intersection(*(set(points) for points in measured.values())))
@@ -112,9 +113,10 @@ def fit_overlap(folder: str | Path, density: float, granularity: str, fitted_on:
         unsettled = settled.reason
         points = {item.workers: item.union for item in observed}
         errors = {item.workers: item.error for item in observed}
+        together = [item.together for item in observed if item.workers <= fitted_on][-1]
     known = {n: value for n, value in points.items() if n <= fitted_on}
     concentration, mixture = fit_concentration(known), fit_mixture(known)
-    default = fit_law(known, errors)
+    default = fit_law(known, errors, together)
     stated: Mapping[str, Any]
     if isinstance(default, ScaleMixture):
         stated = {"overlap_mixture": asdict(default)}
