@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 
 import numpy as np
 
-from simulator.models.curves import Floats
+from simulator.models.curves import Floats, map_each
 from simulator.models.linear_algebra import weigh
 from simulator.records import Record
 
@@ -110,11 +110,11 @@ def mean_unions(times: Floats, counts: Sequence[int]) -> dict[int, float]:
     {1: 0.3, 2: 0.4}
     """
     draws, total = len(times) - 1, float(times.sum())
-    logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, draws + 1)))])  # of factorials
+    logs = np.array([math.lgamma(k + 1) for k in range(draws + 1)])  # of factorials
     unions = {}
     for n in counts:
         left = draws - np.arange(draws - n + 1)  # draws that miss a coordinate, where at least n do
-        missed = np.exp(logs[left] - logs[left - n] - logs[draws] + logs[draws - n])
+        missed = map_each(math.exp, logs[left] - logs[left - n] - logs[draws] + logs[draws - n])
         unions[n] = 1.0 - weigh(times[: draws - n + 1] / total, missed)
     return unions
 
