@@ -137,9 +137,9 @@ class Fabric(Component, family="fabric"):
         """Links with the network's bandwidth and latency, which an end of an interval may put beyond their bounds."""
         return IntraNode.model_construct(bandwidth=self.bandwidth, latency=self.latency, **more)
 
-    def shared_by(self, groups: int, in_node: int) -> Self:
+    def shared_by(self, groups: int, in_node: int, stride: int = 1) -> Self:
         """The network as one of so many groups of GPUs sees it that exchange at once, with those of its nodes that have
-        GPUs of this group: `in_node` groups share a node."""
+        GPUs of this group: `in_node` groups share a node, and every `stride`-th node is one of them."""
         share, each = self.share_of_rail(in_node), self.nics_of_rail
         changes = {
             "bandwidth": self.bandwidth * share,

@@ -41,10 +41,10 @@ class Switched(Fabric):
         """Bytes/s of one link between switches and direction: `uplink`, or what `oversubscription` leaves."""
         raise NotImplementedError
 
-    def shared_by(self, groups: int, in_node: int) -> Self:
+    def shared_by(self, groups: int, in_node: int, stride: int = 1) -> Self:
         """The network with a group's share of NICs and of the links between switches."""
         share = {"uplink": self.between_switches / in_node, "oversubscription": 1.0}
-        return super().shared_by(groups, in_node).model_copy(update=share)
+        return super().shared_by(groups, in_node, stride).model_copy(update=share)
 
     def groups_on(self, link: str, part: Fabric, groups: int) -> float:
         """Those of a NIC on it, and those of a node on the links between switches."""
@@ -82,6 +82,12 @@ class LeafSpine(Switched, kind="leaf_spine"):
         """Bytes/s of one link between switches and direction."""
         below = self.nodes_per_leaf * self.nics_per_node * self.bandwidth
         return self.uplink or below / (self.oversubscription * self.spines)
+
+    def shared_by(self, groups: int, in_node: int, stride: int = 1) -> Self:
+        """The network with a group's share, below whose leaves every `stride`-th node is one of the group."""
+        made, together = super().shared_by(groups, in_node, stride), min(stride, self.nodes_per_leaf)
+        below = {"nodes_per_leaf": self.nodes_per_leaf // together, "uplink": made.between_switches / together}
+        return made.model_copy(update=below)
 
     def across(self, placement: Placement, nic: float) -> Links:
         """The NICs, then the links of every leaf up to each spine, then those down from each spine."""

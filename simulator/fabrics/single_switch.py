@@ -26,6 +26,7 @@ class SingleSwitch(Fabric, kind="single_switch"):
         """One link per NIC and direction."""
         return replace(self.nics(placement, nic), burst=self.burst)
 
-    def shared_by(self, groups: int, in_node: int) -> Self:
+    def shared_by(self, groups: int, in_node: int, stride: int = 1) -> Self:
         """The network with a group's share of NICs and of their buckets."""
-        return super().shared_by(groups, in_node).model_copy(update={"burst": self.burst * self.share_of_rail(in_node)})
+        burst = self.burst * self.share_of_rail(in_node)
+        return super().shared_by(groups, in_node, stride).model_copy(update={"burst": burst})

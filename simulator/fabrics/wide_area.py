@@ -107,7 +107,7 @@ class WideArea(Fabric, kind="wide_area"):
             ceiling=ceiling if np.isfinite(ceiling).any() else None,
         )
 
-    def shared_by(self, groups: int, in_node: int) -> Self:
+    def shared_by(self, groups: int, in_node: int, stride: int = 1) -> Self:
         """The network with a group's share of NICs and lines, on which its messages have connections of their own."""
         nodes, share, every = groups // in_node, 1 / groups, [site.nodes for site in self.sites]
         if any(each % nodes for each in every):
@@ -120,7 +120,7 @@ class WideArea(Fabric, kind="wide_area"):
         changes: dict[str, Any] = {"sites": tuple(sites), "pairs": tuple(pairs)}
         for name in ("between", "store"):
             changes |= {name: line.model_copy(update=times_rates(line, share))} if (line := getattr(self, name)) else {}
-        return super().shared_by(groups, in_node).model_copy(update=changes)
+        return super().shared_by(groups, in_node, stride).model_copy(update=changes)
 
     def empty_sites(self, nodes: int) -> list[str]:
         """The names of the sites that have no node where a cluster has so many."""

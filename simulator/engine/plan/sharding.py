@@ -78,7 +78,7 @@ def _share_states(setup: Setup) -> Setup:
         runtime=setup.runtime.model_copy(update={"fills_buckets": False}),
         nodes=replicas // peers,
         gpus_per_node=peers,
-        fabric=setup.fabric.shared_by(size, inside) if replicas > 1 else setup.fabric,
+        fabric=setup.fabric.shared_by(size, inside, size // inside) if replicas > 1 else setup.fabric,
         sharding=sharding,
         groups=setup.groups * size,
     )
