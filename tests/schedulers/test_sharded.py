@@ -151,7 +151,7 @@ def test_groups_share_the_links_between_switches(stated):
     assert made.plan.prices.seconds == pytest.approx([2 * 3 / 4 * NUMEL / (5e9 / 4)])
     busiest = made.result.traffic.busiest_link
     assert (busiest.name, busiest.nbytes) == ("leaf 0 to spine 0", pytest.approx(4 * 1.5 * PARAMETERS))
-    # A model shared by both nodes of a leaf: all of what its eight GPUs send to their peers, 0.5 P each, leaves the leaf.
+    # A model shared by both nodes of a leaf: all that its eight GPUs send to their peers, 0.5 P each, leaves the leaf.
     wider = predicted({"kind": "fsdp", "shard": 8}, network=leaves)
     assert wider.plan.prices.seconds == pytest.approx([0.5 * NUMEL / (5e9 / 8)])
     assert next(link for link in wider.result.links if link.name == "leaf 0 to spine 0").nbytes >= 8 * 0.5 * PARAMETERS
