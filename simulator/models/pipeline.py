@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 from pydantic import Field
 
 from simulator.component import Spec, expected
+from simulator.models.layers import MAX_MICRO_BATCHES
 from simulator.models.operators import WHOLE, Split
 
 Schedule = Literal["gpipe", "1f1b", "zb_h1", "zb_v"]
@@ -252,17 +253,22 @@ class PipelineStages(Spec):
       there and back and has hardly any bubbles.
     - `chunks`: parts of the model on each stage, which are not neighbours (virtual stages of an interleaved schedule);
       2 in `zb_v`.
+    - `runs`: how often an iteration runs the schedule, each time over an equal part of the micro-batches, before which
+      the stages fill and after which they drain (gradient accumulation of torchtitan).
     """
 
     stages: int = Field(default=1, ge=1, le=1024)
     schedule: Schedule = "1f1b"
     chunks: int = Field(default=1, ge=1, le=64)
+    runs: int = Field(default=1, ge=1, le=MAX_MICRO_BATCHES)
 
     def chunks_of(self, stage: int) -> list[int]:
         """The numbers of a stage's chunks in the order of the model."""
         return [place_chunk(self.schedule, stage, self.stages, chunk) for chunk in range(self.chunks)]
 
     def refuse_unfit(self) -> None:
+        if self.runs > 1 and self.stages == 1:
+            raise expected("`runs` of several `stages`", f"{self.runs} of one stage", "state `micro_batches`")
         if self.schedule == "zb_v":
             if self.chunks != 2 or self.stages == 1:
                 got = f"{self.chunks} on each of {self.stages}"

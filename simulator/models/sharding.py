@@ -43,7 +43,7 @@ def wire_bytes(wire: WireFormat, group: int = GROUP) -> float:
 class Mesh(NamedTuple):
     """GPUs in groups that share a model: `size` of a group, of which `each` lie in one node, groups, micro-batches.
 
-    `compressed`: whether groups exchange by a method that is not dense.
+    `compressed`: whether groups exchange by a method that is not dense. `staged`: whether layers are in stages.
     """
 
     size: int
@@ -51,6 +51,7 @@ class Mesh(NamedTuple):
     replicas: int
     passes: int = 1
     compressed: bool = False
+    staged: bool = False
 
 
 class Level(NamedTuple):

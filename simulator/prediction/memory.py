@@ -116,6 +116,8 @@ def sharded_parts(plan: Plan) -> Iterator[MemoryPart]:
     kept = kept if waiting == held else 0.0
     if not copies.into:  # they are made in the buffer of their reduction, which holds the GPU's part, too
         kept, width = owned, sent
+    if copies.out and scheduler.additions == "whole" and plan.work.passes.count > 1:
+        width = sent  # FSDP 2 adds them up in the format of reductions (`to_accumulated_grad_if_needed`)
     how = f"{width} B for each of {waiting:,.0f} gradients before they are reduced"
     buffer, errors = float(sent * copies.into), 0.0
     if wire is not None:  # what is sent and what arrives

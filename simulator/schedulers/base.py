@@ -112,6 +112,16 @@ class Scheduler(Component, family="scheduler"):
         """How often each bucket is exchanged in an iteration of so many passes."""
         return 1
 
+    def in_stages(self, runs: int) -> Scheduler:
+        """The schedule in stages of a pipeline, which run theirs so often in an iteration.
+
+        Raises an expected-error where it cannot be in them.
+        """
+        if runs > 1:
+            hint = "PyTorch's pipelines exchange each time, with FSDP 2; others add up gradients in one run"
+            raise expected("`runs: 1` of a pipeline, but with `fsdp` without `flat`", str(runs), hint)
+        return self
+
     def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
         """The buckets of a model with tensors `layers` in forward order: one per tensor, in backward order."""
         return singles(layers)

@@ -28,8 +28,8 @@ def refuse_rules(scheduler: Scheduler, passes: int) -> None:
     kind, queue, period, rounds = scheduler.kind, scheduler.queue, scheduler.period, scheduler.rounds(passes)
     if not isinstance(queue, Queue) or queue.streams < 1:
         raise expected(f"a `Queue` of at least one stream as the queue of scheduler {kind}", format_value(queue))
-    if rounds not in (1, passes):
-        what = "1" if passes == 1 else f"1, or all {passes} passes,"
+    if rounds not in range(1, passes + 1) or passes % rounds:
+        what = "1" if passes == 1 else f"1, or what divides {passes} passes,"
         raise expected(f"{what} as the rounds of scheduler {kind}", format_value(rounds))
     if period is not None and not (isinstance(period, Period) and period.steps >= 1 and period.fragments):
         what = f"a `Period` of at least one step and one fragment, or None, as the period of scheduler {kind}"

@@ -7,8 +7,9 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field
 
+from simulator.component import expected
 from simulator.models.sharding import Copies, Mesh
-from simulator.schedulers.base import Additions
+from simulator.schedulers.base import Additions, Scheduler
 from simulator.schedulers.sharded import Place, Sharded, most_together, zero_place
 from simulator.schedulers.step import Step
 
@@ -35,7 +36,8 @@ class Fsdp(Sharded, kind="fsdp"):
     - `prefetch`: units whose all-gathers are started ahead.
     - `flat`: whether the parameters of a unit lie in the buffer that is gathered (FSDP 1), so that nothing copies them.
     - `accumulate`: what micro-batches before the last one exchange: `all` (the default of PyTorch), `reduce_scatter`
-      (`set_requires_all_reduce(False)`), or `none` (`set_requires_gradient_sync(False)`), which keeps whole gradients.
+      (`set_requires_all_reduce(False)`), or `none` (`set_requires_gradient_sync(False)`), which keeps whole gradients
+      and is the default, and the only one without `flat`, in stages of a pipeline.
     """
 
     wires: ClassVar = tuple(
@@ -49,7 +51,7 @@ class Fsdp(Sharded, kind="fsdp"):
     keep: Keep = "none"
     prefetch: int = Field(default=1, ge=1, le=64)
     flat: bool = False
-    accumulate: Accumulate = "all"
+    accumulate: Accumulate | None = None
 
     @property
     def additions(self) -> Additions:
@@ -71,9 +73,11 @@ class Fsdp(Sharded, kind="fsdp"):
     def settings(self, mesh: Mesh) -> Iterator[Self]:
         """What stays gathered, and what micro-batches before the last one exchange."""
         kept = ("none", "forward", "node") if mesh.size > mesh.each and not self.flat else ("none", "forward")
-        waits = ("all", "reduce_scatter", "none") if mesh.replicas > 1 else ("all", "none")
+        waits: Sequence[Accumulate] = ("reduce_scatter", "none") if mesh.replicas > 1 else ("none",)
+        if mesh.passes == 1 or (mesh.staged and not self.flat):
+            waits = ()
         for keep in kept:
-            for accumulate in waits if mesh.passes > 1 else ("all",):
+            for accumulate in (None, *waits):
                 yield self.model_copy(update={"keep": keep, "accumulate": accumulate})
 
     def places(self, mesh: Mesh) -> Sequence[Place]:
@@ -81,7 +85,8 @@ class Fsdp(Sharded, kind="fsdp"):
         made = [self._in_pytorch(mesh)]
         wire = self.reduce_wire.name if self.reduce_wire else None
         of_deepspeed = self.gather_wire in (None, "int8") and wire in (None, "qgz", "loco")
-        if of_deepspeed and self.keep != "forward" and self.accumulate == "all" and not (self.flat or mesh.compressed):
+        of_deepspeed &= self.keep != "forward" and self._exchanges_each_pass and not (self.flat or mesh.staged)
+        if of_deepspeed and not mesh.compressed:
             settings: dict[str, object] = {
                 "stage": 3,
                 "mics_shard_size": mesh.size if mesh.replicas > 1 else None,
@@ -110,11 +115,9 @@ class Fsdp(Sharded, kind="fsdp"):
             policy = f", mp_policy=MixedPrecisionPolicy({reduced})" if reduced else ""
             call = f"fully_shard(module{over}, reshard_after_forward={again}{policy})"
             lines.append(f"{call}  # of each block, then of the model")
-        lines += {
-            "all": [],
-            "reduce_scatter": ["model.set_requires_all_reduce(is_last_micro_batch)"],
-            "none": ["model.set_requires_gradient_sync(is_last_micro_batch)"],
-        }[self.accumulate]
+        calls = {"reduce_scatter": "set_requires_all_reduce", "none": "set_requires_gradient_sync"}
+        if self.accumulate in calls and (self.flat or not mesh.staged):  # stages call it themselves
+            lines.append(f"model.{calls[self.accumulate]}(is_last_micro_batch)")
         lines += ["module.set_all_reduce_hook(compressed)  # of each block, then of the model"] * mesh.compressed
         if self.gather_wire == "fp8":
             config = "Float8LinearConfig(enable_fsdp_float8_all_gather=True)"
@@ -127,7 +130,11 @@ class Fsdp(Sharded, kind="fsdp"):
 
     def rounds(self, passes: int) -> int:
         """How often each unit is exchanged between replicas."""
-        return passes if self.accumulate == "all" else 1
+        return passes if self._exchanges_each_pass else 1
+
+    @property
+    def _exchanges_each_pass(self) -> bool:
+        return self.accumulate in (None, "all")
 
     def gathered_at_once(self, units: Sequence[float]) -> float:
         """All units where they stay gathered, else `prefetch` + 1 that follow each other."""
@@ -150,9 +157,72 @@ class Fsdp(Sharded, kind="fsdp"):
                 step.gather([each for each in ahead if each not in kept], in_nodes=self.keep == "node")
                 step.backward_unit(unit)
                 if last or self.accumulate != "none":
-                    step.reduce(unit, exchanged=last or self.accumulate == "all")
+                    step.reduce(unit, exchanged=last or self._exchanges_each_pass)
             step.end_reductions()
-            if not last and self.accumulate == "all":
+            if not last and self._exchanges_each_pass:
+                step.combine()
+        step.update()
+
+    def in_stages(self, runs: int) -> Scheduler:
+        """FSDP 2 in PyTorch's stages, which know nothing of FSDP 1.
+
+        Raises an expected-error where it is stated otherwise what micro-batches exchange.
+        """
+        if self.flat:
+            return super().in_stages(runs)
+        if self.accumulate not in (None, "none"):
+            hint = "PyTorch's stages reduce once each time their schedule runs (`backward_maybe_with_nosync`)"
+            raise expected("no `accumulate`, in stages of a pipeline", self.accumulate or "", hint)
+        return FsdpInStages.model_construct(**dict(self), runs=runs)
+
+
+class FsdpInStages(Fsdp):
+    """FSDP 2 in stages of a pipeline (`backward_maybe_with_nosync` of torch/distributed/pipelining).
+
+    No backward pass of a run of the schedule reduces or frees anything. After the last one of a stage, its units are
+    reduced one after the other, beside nothing, and freed. So a pass gathers only what a forward pass has freed: with
+    `keep: forward` each unit once in a run, otherwise once for the first forward pass, and once in each micro-batch,
+    as often as in the order of any schedule, where a forward pass after a backward pass, and a backward pass after a
+    backward pass, find all parameters there.
+
+    - `runs`: how often the schedule of the pipeline runs in an iteration.
+    """
+
+    runs: int = 1
+
+    @property
+    def additions(self) -> Additions:
+        """To whole gradients."""
+        return "whole"
+
+    def rounds(self, passes: int) -> int:
+        """Once in each run of the schedule."""
+        return self.runs
+
+    def gathered_at_once(self, units: Sequence[float]) -> float:
+        """All, from the first backward pass on."""
+        return float(sum(units))
+
+    def reduced_at_once(self, units: Sequence[float], passes: int) -> float:
+        """All, after the last backward pass."""
+        return float(sum(units))
+
+    def lay_out(self, step: Step) -> None:
+        """All runs of the pipeline's schedule, and the update."""
+        step.load()
+        units = step.units
+        kept = units if self.keep == "forward" else units[-1:]
+        for last in step.micro_batches():
+            for ahead, unit in with_ahead(units, self.prefetch):
+                step.gather(ahead if step.first_pass else ())
+                step.forward_unit(unit)
+            for ahead, unit in with_ahead(units[::-1], self.prefetch):
+                step.gather([each for each in ahead if each not in kept], in_nodes=self.keep == "node")
+                step.backward_unit(unit)
+            for unit in units[::-1] if last else ():
+                step.reduce(unit, exchanged=True)
+            step.end_reductions()
+            if last and not step.last_run:
                 step.combine()
         step.update()
 

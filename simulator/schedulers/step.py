@@ -35,7 +35,7 @@ class Shape(Record):
     `exists`, `halves`: whether there is anything to exchange, and whether the exchange is split in two. `modules`: the
     layers that are the first tensors of their modules; none where the host calls no hooks. `alone`: there is one
     worker. `shares`: several GPUs share the model, so that there is something to gather and to reduce among them.
-    `joint`: GPUs divide layers, so that they do something together in each pass; `staged`: they have other layers.
+    `joint`: GPUs divide layers, and do something together in each pass; `runs`: of their pipeline's schedule, if any.
     `inside`: a worker is a site of several GPUs, which communicate in every local step. `live`: exchanges have no price
     in advance.
     """
@@ -50,7 +50,7 @@ class Shape(Record):
     alone: bool
     shares: bool
     joint: bool
-    staged: bool
+    runs: int
     inside: bool
     live: bool
 
@@ -73,31 +73,32 @@ class Step:
     def __init__(self, shape: Shape, queue: Queue) -> None:
         self.shape, self.queues = shape, [queue]
         self.tasks: list[Task] = []
-        self.last = -1
+        self.last, self.first_pass, self.last_run = -1, True, True
         self.steps, self.together, self.crosses = 0, True, False
         self.exchanges: dict[tuple[int, int], int] = {}
         self.gathers: dict[int, int] = {}
         self.reductions: list[tuple[int, bool]] = []
         self.rounds, self.times = [0] * len(shape.buckets), 1
         self.axes: dict[str, tuple[int, int]] = {}
-        self.first_pass = True
         self.ready = set[int]()
 
     def micro_batches(self) -> Iterator[bool]:
-        """Every forward and backward pass, where communication ends with each; yields whether it is the last one.
+        """Every forward and backward pass, where communication ends with each; yields whether it is the last one, in
+        each run of a pipeline's schedule.
 
         Of many, those between the first and the last one are written down once, with all of their times multiplied:
         together they take as long as one after the other. Raises an expected-error for very many whose exchanges meet
         others on the links, so that each takes its own time.
         """
-        count = self.shape.passes
+        count, runs = self.shape.passes, max(1, self.shape.runs)
         if self.shape.live and count > MOST_PASSES:
             what = f"at most {MOST_PASSES} micro-batches that exchange gradients each, on links that others use as well"
             raise expected(what, str(count), "`accumulate: none`, or links without `other_jobs` and token buckets")
-        times = [1, count - 2, 1] if count > MOST_MICRO_BATCHES and not self.shape.live else [1] * count
-        for number, self.times in enumerate(times):
-            self.first_pass = not number
-            yield number == len(times) - 1
+        every, alike = self._alike(count // runs), self._alike(runs)
+        for run, same in enumerate(alike):
+            for number, times in enumerate(every):
+                self.times, self.first_pass, self.last_run = same * times, not number, run == len(alike) - 1
+                yield number == len(every) - 1
 
     @property
     def units(self) -> Sequence[int]:
@@ -107,7 +108,7 @@ class Step:
     def load(self) -> None:
         """Wait for the batch."""
         self._compute(WAIT_DATA, "idle", Cost("load"))
-        if self.shape.staged:
+        if self.shape.runs:
             self._compute(WAIT_STAGES, "idle", Cost("stages"))
 
     def forward(self) -> None:
@@ -309,6 +310,9 @@ class Step:
         """What the GPUs that divide layers do together in these layers, for which their compute waits."""
         if self.shape.joint:
             self._copy(NOTHING, (self._share(cost, unit, LAYERS),), unit)
+
+    def _alike(self, count: int) -> Sequence[int]:
+        return [1, count - 2, 1] if count > MOST_MICRO_BATCHES and not self.shape.live else [1] * count
 
     def _repeated(self, cost: Cost) -> Cost:
         return cost if self.times == 1 else replace(cost, times=cost.times * self.times)

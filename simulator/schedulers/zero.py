@@ -46,13 +46,13 @@ class Zero(InBuckets, kind="zero"):
         return f" stage {self.stage}"
 
     def settings(self, mesh: Mesh) -> Iterator[Self]:
-        """Both stages beside compute, on all GPUs: DeepSpeed has no groups here."""
-        for stage in (1, 2) if mesh.replicas == 1 else ():
+        """Both stages beside compute, on all GPUs: DeepSpeed has no groups here, and only stage 1 in pipelines."""
+        for stage in (1, 2)[: 1 if mesh.staged else 2] if mesh.replicas == 1 else ():
             yield self.model_copy(update={"stage": stage, "overlap_comm": True})
 
     def places(self, mesh: Mesh) -> Sequence[Place]:
-        """DeepSpeed, on all GPUs and without rounding."""
-        if mesh.replicas > 1 or self.rounded:
+        """DeepSpeed, on all GPUs and without rounding; of a pipeline's stages with stage 1 only."""
+        if mesh.replicas > 1 or self.rounded or (mesh.staged and self.stage == 2):
             return ()
         bucket = None if self.bucket == type(self).model_fields["bucket"].default else self.bucket
         overlap = self.overlap_comm or None

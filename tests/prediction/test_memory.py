@@ -186,7 +186,7 @@ SHORT = {"gradients": "bf16", "travels": "fp32"}
         ({"kind": "fsdp", "reduce_wire": "loco"}, SHORT, (2 * 500, 2 * 300),
             (2 * 500 + (1 + 1 / 2) * 600, (4 + 2 * (0.5 + 4 / 2048)) * 300)),
         ({"kind": "fsdp", "reduce_wire": "bf16"}, SHORT, (2 * 500, 2 * 300), (2 * 500, 2 * 2 * 300)),
-        ({"kind": "fsdp", "accumulate": "none"}, SHORT, (2 * 500, 2 * 300), (2 * 600, 4 * 300)),
+        ({"kind": "fsdp", "accumulate": "none"}, SHORT, (2 * 500, 2 * 300), (4 * 600, 4 * 300)),
         ({"kind": "zero", "stage": 1, "bucket": 1}, "fp32", (4 * (600 - 150), 0), (4 * (600 - 150), 4 * 300)),
         ({"kind": "zero", "stage": 2, "bucket": 1}, "fp32", (4 * (600 - 150), 0), (4 * 500, 4 * 300)),
         ({"kind": "zero", "stage": 1, "bucket": 1}, SHORT, (2 * 600, 0), (2 * 600, 4 * 300)),

@@ -16,6 +16,7 @@ from simulator.schedulers.zero import Zero
 
 ALONE, GROUPED = Mesh(size=16, each=8, replicas=1), Mesh(size=8, each=4, replicas=2, passes=3)
 HOOKED, COPIES = GROUPED._replace(compressed=True), Mesh(size=1, each=1, replicas=16)
+STAGES = ALONE._replace(passes=3, staged=True)
 FSDP, ZERO, CODE, MEGATRON = "pytorch-fsdp", "deepspeed", "code", "megatron"
 AGAIN, STAGE_3, MESH = "after_forward=True", '"stage": 3', 'init_device_mesh("cuda", (2, 8)'
 SCATTER, GATHER, ROUNDED = "set_custom_reduce_scatter", "set_custom_all_gather", "dist_reduce_scatter_func = rounded"
@@ -31,6 +32,7 @@ PLACES = [
     (Fsdp(flat=True), ALONE, {FSDP: {"ShardingStrategy.FULL_SHARD"}}),
     (Fsdp(flat=True, keep="forward"), GROUPED, {FSDP: {"ShardingStrategy._HYBRID_SHARD_ZERO2"}}),
     (Fsdp(accumulate="none"), ALONE, {FSDP: {AGAIN, "set_requires_gradient_sync(is_last_micro_batch)"}}),
+    (Fsdp(accumulate="none"), STAGES, {FSDP: {AGAIN}}), (Zero(), STAGES, {}), (Zero(stage=1), STAGES, {ZERO: set()}),
     (Fsdp(gather_wire="fp8"), ALONE, {FSDP: {AGAIN, "enable_fsdp_float8_all_gather=True"}}),
     (Fsdp(gather_wire="int8"), ALONE, {CODE: {AGAIN, GATHER}, ZERO: {STAGE_3, '"zero_quantized_weights": true'}}),
     (Fsdp(reduce_wire="loco"), ALONE, {
@@ -63,11 +65,12 @@ def test_a_schedule_is_set_by_these_words_in_these_frameworks_and_by_no_others(s
 @pytest.mark.parametrize(
     ("scheduler", "mesh", "first", "second"),
     [
-        (Fsdp(), ALONE, "none forward node", "all"), (Fsdp(flat=True), ALONE, "none forward", "all"),
-        (Fsdp(), ALONE._replace(each=16), "none forward", "all"),
-        (Fsdp(flat=True), ALONE._replace(passes=2), "none forward", "all none"),
-        (Fsdp(), GROUPED, "none forward node", "all reduce_scatter none"),
-        (Zero(), ALONE, "1 2", "True"), (Zero(), GROUPED, "", ""),
+        (Fsdp(), ALONE, "none forward node", "None"), (Fsdp(flat=True), ALONE, "none forward", "None"),
+        (Fsdp(), ALONE._replace(each=16), "none forward", "None"),
+        (Fsdp(flat=True), ALONE._replace(passes=2), "none forward", "None none"),
+        (Fsdp(), GROUPED, "none forward node", "None reduce_scatter none"),
+        (Fsdp(), STAGES, "none forward node", "None"), (Fsdp(flat=True), STAGES, "none forward", "None none"),
+        (Zero(), STAGES, "1", "True"), (Zero(), ALONE, "1 2", "True"), (Zero(), GROUPED, "", ""),
         (Megatron(overlap_grad_reduce=False, overlap_param_gather=False), ALONE, "True", "True"),
     ],
 )  # fmt: skip
@@ -82,6 +85,7 @@ def test_users_can_choose_these_settings_on_a_mesh(scheduler, mesh, first, secon
     ("scheduler", "gathered", "reduced", "in_passes"),
     [
         (Fsdp(), 9, 9, 9), (Fsdp(prefetch=2), 13, 9, 9), (Fsdp(keep="forward", accumulate="none"), 19, 9, 19),
+        (Fsdp().in_stages(1), 19, 19, 19), (Fsdp(flat=True).in_stages(1), 9, 9, 9),
         (Zero(stage=1), 19, 19, 19), (Zero(stage=2), 19, 9, 9), (Megatron(), 19, 19, 19),
     ],
 )  # fmt: skip

@@ -26,8 +26,10 @@ def graph_of(plan: Plan) -> Graph:
     alone, sharding = plan.wiring.layout.workers == 1, plan.setup.sharding
     shares = sharding is not None and sharding.size > 1
     divided = plan.setup.divided
-    joint, staged = divided is not None and bool(divided.axes), divided is not None and divided.link is not None
-    kinds = alone, shares, joint, staged, plan.inside is not None, plan.live
+    joint, runs = divided is not None and bool(divided.axes), 0
+    if divided is not None and divided.link is not None:
+        runs = divided.parallelism.pipeline.runs
+    kinds = alone, shares, joint, runs, plan.inside is not None, plan.live
 
     def make() -> Graph:
         modules = tuple(np.flatnonzero(begins_module).tolist())

@@ -61,11 +61,11 @@ def divide_model(setup: Setup, parallelism: Parallelism, stage: int) -> Setup:
     if parallelism.expert > 1 and not experts.any():
         raise expected("a model with `experts` that are trained, for an `expert` axis", "one without them")
     batches = part.micro_batches
-    tensor, each = parallelism.tensor, setup.gpus_per_node
+    tensor, each, pipeline = parallelism.tensor, setup.gpus_per_node, parallelism.pipeline
     strides = {"tensor": 1, "context": tensor, "expert": tensor}
     alike = setup.workers // parallelism.parts
     inside = min(alike, max(1, each // tensor))
-    stages = _divide_stages(setup, described, parallelism.pipeline)
+    stages = _divide_stages(setup, described, pipeline)
     model = DividedModel(
         parallelism,
         tuple(
@@ -75,7 +75,7 @@ def divide_model(setup: Setup, parallelism: Parallelism, stage: int) -> Setup:
         chunk=stages.chunk,
         forward=np.array([layer.forward for layer in part.layers]) / batches,
         backward=np.array([layer.backward for layer in part.layers]) / batches,
-        link=group_network(setup, 2, tensor * alike) if parallelism.pipeline.stages > 1 else None,
+        link=group_network(setup, 2, tensor * alike) if pipeline.stages > 1 else None,
         sent=AllGather(
             _boundary_elements(setup, tensor * parallelism.context) * ARITHMETIC_BYTES[described.arithmetic]
         ),
@@ -94,6 +94,7 @@ def divide_model(setup: Setup, parallelism: Parallelism, stage: int) -> Setup:
     return replace(
         setup,
         workload=workload,
+        scheduler=setup.scheduler.in_stages(pipeline.runs) if pipeline.stages > 1 else setup.scheduler,
         nodes=alike // inside,
         gpus_per_node=inside,
         fabric=setup.fabric.shared_by(parallelism.parts, each // inside),
@@ -116,7 +117,7 @@ _stages: ResultsOfObjects[_Stages] = ResultsOfObjects(64)
 
 def _divide_stages(setup: Setup, described: Description, pipeline: PipelineStages) -> _Stages:
     """What each stage of a pipeline has. Raises an expected-error where there are fewer blocks than chunks."""
-    batches = setup.workload.micro_batches
+    batches = setup.workload.micro_batches // pipeline.runs
 
     def make() -> _Stages:
         chunk, frozen = _chunks_of(setup.workload.layers, pipeline), _frozen_of(described, pipeline)
@@ -294,7 +295,7 @@ def _chunks_of(layers: Sequence[Layer], pipeline: PipelineStages) -> Ints:
 
 def _refuse_unfit(setup: Setup, parallelism: Parallelism) -> None:
     size, each, pipeline = parallelism.copy_size, setup.gpus_per_node, parallelism.pipeline
-    inner, batches = parallelism.tensor * parallelism.context, setup.workload.micro_batches
+    inner, batches, runs = parallelism.tensor * parallelism.context, setup.workload.micro_batches, pipeline.runs
     if setup.workers % size:
         raise expected(f"a `parallelism` that divides {setup.workers} GPUs", f"{size} GPUs for a copy of the model")
     if each % inner and inner % each:
@@ -304,9 +305,11 @@ def _refuse_unfit(setup: Setup, parallelism: Parallelism) -> None:
     inside = max(1, each // parallelism.tensor)
     if alike % inside and inside % alike:
         raise expected(f"GPUs with the same weights that fill nodes evenly, {inside} in each", str(alike))
-    if pipeline.schedule == "1f1b" and pipeline.chunks > 1 and batches % pipeline.stages:
+    if batches % runs:
+        raise expected(f"a multiple of {runs} `micro_batches`, the `runs` of the pipeline", str(batches))
+    if pipeline.schedule == "1f1b" and pipeline.chunks > 1 and (batches := batches // runs) % pipeline.stages:
         hint = "an interleaved schedule takes micro-batches in groups of as many as there are stages"
-        raise expected(f"a multiple of {pipeline.stages} `micro_batches`", str(batches), hint)
+        raise expected(f"a multiple of {pipeline.stages} `micro_batches`{' in a run' * (runs > 1)}", str(batches), hint)
     if setup.scheduler.gated or setup.scheduler.period is not None:
         hint = "take `wfbp`, `bucketed`, `megatron`, `zero` or `fsdp`, also `inside` local steps"
         raise expected("a scheduler whose iterations follow each other, for `parallelism`", setup.scheduler.kind, hint)
@@ -365,7 +368,10 @@ def price_divided(
 
 
 def _bubble(model: DividedModel, joint: Floats, batches: int) -> Bubble:
-    """For how long the first stage waits for the others: as they are, and if they communicated in no time."""
+    """For how long the first stage waits for the others: as they are, and if they communicated in no time.
+
+    Each run of the schedule fills and drains the stages; the first one ends last.
+    """
     pipeline = model.parallelism.pipeline
     if model.link is None:
         return NO_BUBBLE
@@ -374,7 +380,8 @@ def _bubble(model: DividedModel, joint: Floats, batches: int) -> Bubble:
     def run(joint: Floats, send: float) -> float:
         each = (model.forward + joint[0], model.backward + joint[1])
         forward, backward = (tuple(np.bincount(model.chunk, weights=way, minlength=count).tolist()) for way in each)
-        return run_pipeline(pipeline.schedule, pipeline.stages, batches, forward, backward, send=send).bubble
+        run = run_pipeline(pipeline.schedule, pipeline.stages, batches // pipeline.runs, forward, backward, send=send)
+        return pipeline.runs * run.bubble
 
     send = float(price_steps([model.sent], (), model.link).seconds[0])
     return Bubble(run(joint, send), run(np.zeros_like(joint), 0.0))

@@ -342,6 +342,7 @@ _CONTENTS: dict[str, Callable[[Numbers], str]] = {
     "waiting_for_stages": lambda numbers: (
         f"micro-batches: {numbers['micro_batches']}, in {numbers['stages']} stages of "
         f"{count_of(numbers['chunks'], 'chunk')}, {numbers['schedule']}"
+        + (f" {numbers['runs']} times" if numbers["runs"] > 1 else "")
     ),
     "transfer": lambda numbers: f"{_describe_calls(numbers)} and a payload of {show_bytes(numbers['payload_bytes'])}",
     "start_up": lambda numbers: (

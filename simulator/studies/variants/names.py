@@ -30,7 +30,8 @@ def mesh_of(scenario: Scenario, scheduler: Sharded) -> Mesh:
     copies = (_site_of(scenario) if inside else cluster.nodes) * cluster.gpus_per_node // parallelism.parts
     size = scheduler.shard or copies
     compressed = not isinstance(scenario.sparsifier, Dense) and not inside
-    return Mesh(size, min(size, each), copies // size, scenario.workload.micro_batches, compressed)
+    passes, staged = scenario.workload.micro_batches, parallelism.pipeline.stages > 1
+    return Mesh(size, min(size, each), copies // size, passes, compressed, staged)
 
 
 def _site_of(scenario: Scenario) -> int:

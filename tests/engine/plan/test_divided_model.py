@@ -20,7 +20,7 @@ from simulator.errors import InputError
 from simulator.hardware.operator_times import OperatorClock
 from simulator.models.exchange import ReduceScatter
 from simulator.models.operators import COLLECTIVES, Split
-from simulator.models.pipeline import run_pipeline
+from simulator.models.pipeline import order_stage, run_pipeline
 from simulator.models.precision import Precision
 from simulator.models.sharding import GATHER_EXPERTS, REDUCE_EXPERTS
 from simulator.prediction.measured import measured_values
@@ -29,6 +29,7 @@ from simulator.prediction.network_use import network_uses
 from simulator.prediction.run import plan_of, run
 from simulator.reporting.wording.runs import describe_memory
 from simulator.scenario.scenario import Scenario
+from simulator.schedulers import step
 from simulator.sparsifiers.onebit import OneBit
 from simulator.studies.explain.critical_path import hiding_compute, longest_waits
 from simulator.studies.explain.explanation import counterfactuals
@@ -379,6 +380,68 @@ def test_frozen_weights_in_four_bits_are_divided_as_they_are_stated(scheduler):
     assert parameters[1] / parameters[0] == pytest.approx(1 if scheduler["kind"] == "fsdp" else 0.5, rel=0.05)
 
 
+STAGE = VOCABULARY * HIDDEN + LAYERS // 2 * (BLOCK + 2 * HIDDEN)
+"""Parameters of the first of two stages."""
+
+
+def in_stages(runs=1, chunks=1, **parts):
+    """Two stages of 8 GPUs, in two groups that share a model each; gradients are reduced in fp32."""
+    precision = {"workload": {"precision": {"gradients": "bf16", "travels": "fp32"}}}
+    pipeline = {"stages": 2, "runs": runs, "chunks": chunks}
+    return divided({"pipeline": pipeline}, nodes=2, **{"scheduler": {"kind": "fsdp", "shard": 4}} | precision | parts)
+
+
+@pytest.mark.parametrize("keep", ["none", "forward"])
+@pytest.mark.parametrize("runs", [1, 2, 8])
+def test_fsdp_in_stages_exchanges_once_in_a_run_of_their_schedule(keep, runs):
+    """3/4 of 4 bytes reduced, and of 2 gathered; as often again as there are micro-batches where a forward pass frees
+    all but the last block. Of a quarter all-reduced between two replicas a GPU sends as many bytes as it has."""
+    made = run(in_stages(runs, scheduler={"kind": "fsdp", "shard": 4, "keep": keep}), intervals=False).result.axes
+    again = 8 * (STAGE - BLOCK - 2 * HIDDEN) if keep == "none" else 0
+    assert made.shard.sent == pytest.approx(3 / 4 * (runs * (4 + 2) * STAGE + 2 * again), rel=1e-9)
+    assert made.replica.sent == pytest.approx(runs * 4 / 4 * STAGE, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "chunks"), [("gpipe", 1), ("1f1b", 1), ("1f1b", 2), ("zb_h1", 1), ("zb_v", 2)], ids=str
+)
+def test_every_schedule_finds_parameters_freed_as_often(schedule, chunks):
+    """Once for each micro-batch and once more, if forward passes free them and backward passes do not."""
+    for stage in range(4):
+        turns = order_stage(schedule, stage, 4, chunks, 8)
+        for chunk in range(chunks):
+            ways = [turn.op for turn in turns if turn.chunk == chunk]
+            gathers = sum(before == "forward" for before in ["forward", *ways[:-1]])
+            assert gathers == 8 + 1
+
+
+def test_runs_of_a_schedule_follow_each_other():
+    """Four of two micro-batches take four times as long as one, with one update."""
+    asked = {"batch": 2, "micro_batches": 2}
+    several, one = (run(each, intervals=False).result for each in (in_stages(4), in_stages(1, **asked)))
+    time = 4 * one.iteration_time - 3 * one.breakdown["update"]
+    assert several.iteration_time == pytest.approx(time, rel=1e-9)
+    assert several.idle["waiting_for_stages"] == pytest.approx(4 * one.idle["waiting_for_stages"], rel=1e-9)
+
+
+def test_many_runs_take_as_long_together_as_one_by_one(monkeypatch):
+    asked = in_stages(8, chunks=2, batch=64, micro_batches=64, sparsifier={"kind": "topk", "density": 0.01})
+    together = run_point(plan_of(asked))
+    monkeypatch.setattr(step, "MOST_MICRO_BATCHES", 100)
+    monkeypatch.setattr("simulator.engine.clock.graphs._graphs.get", lambda key, make, *also: make())
+    each = run_point(plan_of(asked))
+    assert together.time == pytest.approx(each.time, rel=1e-12)
+    assert together.breakdown == pytest.approx(each.breakdown)
+
+
+@pytest.mark.parametrize("keep", ["none", "forward"])
+def test_fsdp_in_stages_holds_whole_parameters_and_gradients(keep):
+    """Of the last stage, which has a norm as well: in bf16, and added up in fp32."""
+    asked = in_stages(scheduler={"kind": "fsdp", "shard": 4, "keep": keep})
+    held = {part.name: part.least for part in memory_of(asked, plan_of(asked)).details}
+    assert (held["gathered"], held["reduced"]) == (2 * (STAGE + HIDDEN), 4 * (STAGE + HIDDEN))
+
+
 def test_the_bubble_is_a_row_of_idle_time():
     """A stage with the embedding and one with the decoder beside two of blocks alone: 8 micro-batches, 4 stages."""
     made = predicted({"pipeline": {"stages": 4}}, nodes=1, gpus_per_node=4)
@@ -525,6 +588,11 @@ def test_many_gpus_take_no_longer_to_predict_than_few():
             "bert, gpt2, transformer",
         ),
         ({"tensor": 2}, {"cluster": {"network": SITES}}, "a network within one site"),
+        ({"pipeline": {"stages": 2}}, {"scheduler": {"kind": "fsdp", "accumulate": "all"}}, "no `accumulate`.*got all"),
+        ({"pipeline": {"stages": 2, "runs": 3}}, {"scheduler": "fsdp"}, "a multiple of 3 `micro_batches`.*got 8"),
+        ({"pipeline": {"stages": 4, "chunks": 2, "runs": 4}}, {"scheduler": "fsdp"}, "`micro_batches` in a run, got 2"),
+        ({"pipeline": {"stages": 2, "runs": 2}}, {}, "`runs: 1` of a pipeline"),
+        ({"pipeline": {"runs": 2}}, {}, "`runs` of several `stages`"),
         ({"expert": 8}, {}, "a model with `experts`"),
         ({"expert": 32}, {"workload": EXPERTS}, "an `expert` that divides 16 experts, got 32"),
         ({"expert": 3}, {"workload": EXPERTS}, "an `expert` that divides 64 GPUs, got 3"),
