@@ -40,19 +40,41 @@ def _of_torchtitan(stated: Stated) -> None:
     copies = shard * replicas if shard > 0 else copies
     _write_model(stated)
     micro = stated.get(f"{_T}local_batch_size", stated.get(f"{_T}batch_size", 8))
-    total, passes = stated.find(f"{_T}global_batch_size", int, least=-1), None
+    total, passes = max(0, stated.get(f"{_T}global_batch_size", -1, least=-1)) or None, None
     if stages > 1:
         key = f"{_P}pipeline_parallel_schedule"
         schedules = {"1f1b": "1f1b", "interleaved1f1b": "1f1b", "gpipe": "gpipe", "zbvzerobubble": "zb_v"}
         stated.write("parallelism.pipeline.schedule", stated.word(key, "1F1B", schedules))
         stated.write("parallelism.pipeline.chunks", 1 + stated.get(key, "").lower().startswith(("interleaved", "zbv")))
-        each = stated.get(f"{_P}pipeline_parallel_microbatch_size", 1)
-        micro, passes = each, max(1, micro // each)
-    stated.read(f"{_P}pipeline_parallel_schedule", f"{_P}pipeline_parallel_microbatch_size")
-    total = total if total is not None and total > 0 else None
-    stated.write_batch(micro, None if total else passes, total, copies, f"{_T}local_batch_size")
+        micro, passes = _write_runs(stated, micro, stages if older else 0, total, copies)
+    stated.read(f"{_P}pipeline_parallel_schedule", f"{_P}pipeline_parallel_microbatch")
+    stated.write_batch(micro, passes, total, copies, f"{_T}local_batch_size")
     to = "scheduler.inside." if _write_fault_tolerance(stated) else "scheduler."
     _write_data_parallel(stated, shard * context, stages, to)
+
+
+def _write_runs(
+    stated: Stated, local: int, usual: int, total: int | None, copies: int | None
+) -> tuple[int, int | None]:
+    """Samples of a micro-batch, and micro-batches of an iteration: a pipeline's schedule runs over each local batch.
+
+    Files say how large a micro-batch is; those with older keys (until 2025) into how many a local batch is cut, `usual`
+    where they do not. Raises InputError for a rest, as torchtitan does.
+    """
+    key, size = f"{_P}pipeline_parallel_microbatches", f"{_P}pipeline_parallel_microbatch_size"
+    pieces = stated.get(key, usual)
+    each, key = (local // pieces, key) if pieces else (stated.get(size, 1), size)
+    if local % (pieces or each):
+        stated.refuse(key, f"equal micro-batches of the {local} samples of a local batch", f"{_T}local_batch_size")
+    if total and not copies:
+        return each, None
+    runs, rest = divmod(total or local, local * (copies if total and copies else 1))
+    if rest or not runs:
+        stated.refuse(
+            f"{_T}global_batch_size", f"a multiple of the local batches of {copies} copies, {local} samples each"
+        )
+    stated.write("parallelism.pipeline.runs", runs if runs > 1 else None, f"{_T}global_batch_size: accumulation")
+    return each, local // each * runs
 
 
 def _write_data_parallel(stated: Stated, shard: int, stages: int, to: str) -> None:
@@ -210,6 +232,8 @@ def _of_maxtext(stated: Stated) -> None:
         shard = copies // slices * across
     shard *= context  # weights are sharded by this axis, too (logical_axis_rules of `embed`)
     stated.write("scheduler.kind", "bucketed" if shard == 1 else "fsdp", "ici_fsdp_parallelism")
+    repeats = passes > 1 and stages > 1 and shard != 1
+    stated.write("parallelism.pipeline.runs", passes if repeats else None, "gradient_accumulation_steps")
     why = "ici_fsdp_parallelism x dcn_fsdp_parallelism x the context axis"
     stated.write("scheduler.shard", shard if shard > 1 else None, why)
     stated.notes.append("XLA orders the collectives of MaxText; the loops of PyTorch stand for it.")
