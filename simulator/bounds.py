@@ -42,6 +42,7 @@ class Bounds(Record):
 
 BOUNDS: Final[Mapping[str, Bounds]] = {
     "time": Bounds(1e-30, 1e6, "what a fit leaves of zero by rounding, to 11 days"),
+    "long time": Bounds(1e-30, 1e10, "what a fit leaves of zero by rounding, to machines that fail once in 300 years"),
     "time of an element": Bounds(1e-40, 1e6, "what a fit leaves of zero by rounding, to 11 days"),
     "period": Bounds(1e-9, 1e4, "a clock cycle to hours; an iteration is cut into periods"),
     "size": Bounds(1e-6, 1e18, "an average far below one byte, to all memory of the world"),

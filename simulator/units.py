@@ -167,6 +167,8 @@ class Quantity(Record):
 
 Seconds = Annotated[float, Quantity("time", "time", zero=True)]
 PositiveSeconds = Annotated[float, Quantity("time", "time")]
+LongSeconds = Annotated[float, Quantity("time", "long time", zero=True)]
+PositiveLongSeconds = Annotated[float, Quantity("time", "long time")]
 SecondsPerItem = Annotated[float, Quantity("time", "time of an element", zero=True)]
 Period = Annotated[float, Quantity("time", "period", zero=True)]
 Bytes = Annotated[float, Quantity("size", "size", zero=True)]

@@ -112,7 +112,7 @@ def describe_run(
         streams=StreamUse(plan.streams, busy) if plan.setup.scheduler.streams > 1 else None,
         axes=_axes(uses, figures, plan),
         period=period_times(plan, figures, time) if plan.period else None,
-        elastic=goodput_of(scenario, plan, time),
+        elastic=goodput_of(simulated),
     )
 
 
@@ -229,10 +229,6 @@ def period_times(plan: Plan, figures: IterationFigures, time: float) -> PeriodTi
         own = plan.inside.step
         kernels -= own.communication_total + own.breakdown["selection"] + own.breakdown["combine"]
     sent, links = plan.prices.traffic.sent[: plan.wiring.layout.workers], plan.prices.traffic.links
-    fragments = [0.0] * len(plan.period.fragments) if plan.period else []
-    for bucket in work.buckets:
-        fragments[bucket.fragment] += bucket.numel
-    peak = max(fragments) / math.fsum(fragments)
     synchronisation = steps * (figures.mean("communication_total") + kernels)
     transport = plan.setup.network.fabric.transport
     set_up = transport.set_up if transport is not None else None
@@ -245,7 +241,7 @@ def period_times(plan: Plan, figures: IterationFigures, time: float) -> PeriodTi
         exposed_inside=None if plan.inside is None else plan.inside.step.breakdown["communication_exposed"],
         compute_utilisation=computed / time if time else None,
         sent_per_worker=steps * float(sent.mean()),
-        sent_per_worker_peak=steps * float(sent.mean()) * peak,
+        sent_per_worker_peak=steps * float(sent.mean()) * plan.largest_fragment,
         sent_per_worker_and_hour=float(sent.mean()) / time * 3600.0 if time else None,
         busiest_link_per_hour=busiest / time * 3600.0 if time else None,
     )

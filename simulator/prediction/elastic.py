@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
-from simulator.engine.plan.plan import Plan
 from simulator.models.curves import Floats
 from simulator.models.sampling import Purpose, random_stream
-from simulator.prediction.draws import factors
+from simulator.prediction.lateness import are_apart, find_starvation, within_deadline
 from simulator.prediction.result_parts import Goodput
+from simulator.prediction.simulated import Simulated
 from simulator.records import replace
 from simulator.scenario.cluster import Membership
 from simulator.scenario.scenario import Scenario
@@ -48,51 +49,79 @@ def random_events(nodes: int, up: float, down: float, random: np.random.Generato
         heappush(queue, (time + wait, node, not there))
 
 
+def events_of_copies(events: Iterable[Event], each: int) -> Iterator[Event]:
+    """The same of copies of the model, on `each` nodes that follow each other: one is there while all its nodes are."""
+    away = defaultdict[int, set[int]](set)
+    for time, node, joins in events:
+        missing = away[node // each]
+        before = bool(missing)
+        (missing.discard if joins else missing.add)(node)
+        if bool(missing) != before:
+            yield time, node // each, joins
+
+
 def follow(
-    nodes: int, step: float, events: Iterator[Event], *, detection: float, least: int, seconds: float, parts: int = 20
+    nodes: int,
+    step: float,
+    events: Iterable[Event],
+    *,
+    detection: float,
+    least: int,
+    seconds: float,
+    apart: bool = False,
+    parts: int = 20,
 ) -> Followed:
     """Follow nodes that take steps together up to the end of `seconds`.
 
     A failure loses the step under way, and the others do nothing for `detection` seconds; a node that is back takes
-    part from the next step on. With fewer than `least` nodes all wait. The error is that of the mean over `parts` equal
-    parts of the time.
+    part from the next step on. With fewer than `least` nodes all wait. A step that the end cuts off counts in part.
+    `apart`: nodes do not wait for each other, so that a failure loses the step of its own node and nothing else. The
+    error is that of the mean over `parts` equal parts of the time.
     """
     there = np.ones(nodes, dtype=bool)
-    clock = began = lost = waited = present = 0.0
+    clock = worked = seen = lost = waited = present = 0.0
     failures, count = 0, nodes
     progress, edges = np.zeros(parts), np.arange(parts + 1) * (seconds / parts)
+    # Up to which seconds of work steps were counted, and when that was: of all together, or of each node.
+    counted = np.zeros((nodes if apart else 1, 2))
+
+    def count_steps(place: int, those: int, whole: bool = True) -> None:
+        since, before = counted[place].tolist()
+        done = (worked - since) / step
+        done = math.floor(done + 1e-9) if whole else done  # a step that ends with the time counts, rounded or not
+        if done:  # spread evenly over the parts of the time that it took
+            covered = np.minimum(clock, edges[1:]) - np.maximum(before, edges[:-1])
+            progress[:] += done * those * np.maximum(covered, 0.0) / (clock - before)
+        counted[place] = since + done * step, clock
+
     for time, node, joins in chain(events, [(math.inf, 0, True)]):  # after the last event, all go on
         until = min(time, seconds)
+        present += count * max(0.0, until - seen)
+        seen = max(seen, until)
         if until > clock:
-            if count >= least:
-                done = int((until - clock) / step + 1e-9)  # a step that ends with the time counts, rounded or not
-                if done:  # spread evenly over the parts of the time that it took
-                    covered = np.minimum(clock + done * step, edges[1:]) - np.maximum(clock, edges[:-1])
-                    progress += done * count * np.maximum(covered, 0.0) / (done * step)
-                rest = max(0.0, until - clock - done * step)
-                # What is left of a step is lost if a node fails in it, and goes on where one joins.
-                if time < seconds and not joins:
-                    lost += rest
-                    clock = until
-                else:
-                    clock = until - rest
-            else:
-                waited += until - clock
-                clock = until
-        present += count * max(0.0, until - began)
-        began = max(began, until)
+            worked += (until - clock) * (count >= least)
+            waited += (until - clock) * (count < least)
+            clock = until
         if time >= seconds:
             break
-        if joins != bool(there[node]):
-            there[node] = joins
-            count += 1 if joins else -1
-            if not joins:
-                failures += 1
-                noticed = min(time + detection, seconds)
-                lost += max(0.0, noticed - clock)
-                clock = max(clock, noticed)
+        if joins == bool(there[node]):
+            continue
+        place = node if apart else 0
+        if not (apart and joins):
+            count_steps(place, 1 if apart else count)
+        there[node] = joins
+        count += 1 if joins else -1
+        if not joins:
+            failures += 1
+            noticed = clock if apart else max(clock, min(time + detection, seconds))
+            lost += (worked - counted[place, 0]) / (nodes if apart else 1) + noticed - clock
+            clock = noticed
+        if apart or not joins:  # what was under way is lost, or begins
+            counted[place] = worked, clock
+    for place in np.flatnonzero(there).tolist() if apart else [0]:
+        count_steps(place, 1 if apart else count, whole=False)
     error = float(progress.std(ddof=1) * np.sqrt(parts))
-    return Followed(seconds, float(progress.sum()), lost, waited, present / (seconds * nodes), failures, error)
+    return Followed(seconds, float(progress.sum()), float(lost), waited, present / (seconds * nodes), failures, error)
 
 
 _MOST = 700.0
@@ -154,39 +183,50 @@ def present_nodes(nodes: int, up: float, down: float) -> Floats:
 
 
 def continued_goodput(
-    nodes: int, step: float, *, mtbf: float, healing: float, detection: float, least: int = 1
+    nodes: int,
+    step: float,
+    *,
+    mtbf: float,
+    healing: float,
+    detection: float,
+    least: int = 1,
+    apart: bool = False,
 ) -> float:
     """Share of the undisturbed progress of nodes that go on with fewer after a failure, which loses one step.
 
     sum over n >= `least` of (P(n) - D P(n + 1) (n + 1) / M) (n / N) t / C(n), with P of `present_nodes`, whose nodes
     are away for D + `healing` seconds. The subtrahend is the share of the time in which n nodes do nothing, since a
     failure is not noticed for D seconds (`detection`). C is the `completion_time` of a step of t seconds at the rate
-    n / M, with M the `mtbf` of a node.
+    n / M, with M the `mtbf` of a node. `apart`: nodes do not wait for each other, so that none does nothing, and each
+    loses its own steps, at the rate 1 / M.
     """
     present = np.append(present_nodes(nodes, mtbf, healing + detection), 0.0).tolist()
     total = 0.0
     for count in range(max(1, least), nodes + 1):
-        working = max(0.0, present[count] - detection * present[count + 1] * (count + 1) / mtbf)
-        total += working * count / nodes * step / completion_time(step, count / mtbf, 0.0)
+        unnoticed = 0.0 if apart else detection * present[count + 1] * (count + 1) / mtbf
+        lasts = step / completion_time(step, (1 if apart else count) / mtbf, 0.0)
+        total += max(0.0, present[count] - unnoticed) * count / nodes * lasts
     return total
 
 
 _FAILURES = 4000
 """Failures that are followed."""
-_DRAWS = 256
-"""Steps whose slowest workers are drawn for a deadline."""
 _ENDS = 0.01
 """Goodput below which a training is said never to finish: it would take a hundred times as long."""
 
 
-def goodput_of(scenario: Scenario, plan: Plan, time: float) -> Goodput | None:
-    """Progress where machines come and go: an iteration takes `time` seconds as long as nothing happens; else None."""
-    membership = scenario.cluster.membership
-    if membership is None:
+def goodput_of(simulated: Simulated) -> Goodput | None:
+    """Progress where machines come and go, over that of the simulated iterations, in which nothing happens; else None.
+
+    Several nodes that hold one copy of the model together come and go together.
+    """
+    scenario, plan, time = simulated.scenario, simulated.plan, float(simulated.figures.times.mean())
+    membership, nodes = scenario.cluster.membership, scenario.cluster.nodes
+    if membership is None or not time:
         return None
-    saved, participation = _of_deadline(scenario, plan, membership)
-    period = plan.steps * max(time - saved, 0.0)
-    nodes, mtbf = scenario.cluster.nodes, membership.mean_time_between_failures
+    shorter, participation = within_deadline(simulated, membership, time)
+    period, mtbf = plan.steps * shorter, membership.mean_time_between_failures
+    copies = min(nodes, plan.setup.workers)
     made = Goodput(
         failures_per_hour=0.0 if mtbf is None else 3600 * nodes / mtbf,
         goodput=1.0,
@@ -198,23 +238,23 @@ def goodput_of(scenario: Scenario, plan: Plan, time: float) -> Goodput | None:
     if membership.policy == "checkpoint":
         made = _with_checkpoints(made, membership, nodes)
     else:
-        made = _of_those_who_go_on(made, scenario, membership, period)
-    starved = _starvation(plan, membership)
+        made = _of_those_who_go_on(made, scenario, membership, period, copies, apart=are_apart(plan))
+    starved = find_starvation(simulated, membership, time)
     goodput = 0.0 if starved else made.goodput
-    goodput *= (time / (time - saved) if time > saved else 1.0) * participation
+    goodput *= time / shorter * participation
     finishes = goodput >= _ENDS
     return replace(
         made,
         goodput=goodput,
         participation=made.participation * participation,
         finishes=finishes,
-        cause="" if finishes else starved or _cause(made, membership, nodes, period),
+        cause="" if finishes else starved or _cause(made, membership, nodes, period, copies),
         iteration_time=time / goodput if finishes else None,
     )
 
 
-def _least(membership: Membership, nodes: int) -> int:
-    return max(1, math.ceil(membership.quorum * nodes - 1e-9))
+def _least(membership: Membership, copies: int) -> int:
+    return max(1, math.ceil(membership.quorum * copies - 1e-9))
 
 
 def _down_time(membership: Membership) -> float:
@@ -222,11 +262,19 @@ def _down_time(membership: Membership) -> float:
     return membership.healing_time + membership.detection_time
 
 
-def _of_those_who_go_on(made: Goodput, scenario: Scenario, membership: Membership, period: float) -> Goodput:
-    """The progress of nodes that go on with fewer, followed over thousands of failures, or over recorded changes."""
+def _up_and_down(mtbf: float, down: float, each: int) -> tuple[float, float]:
+    """Mean seconds for which a copy of the model on `each` nodes is there, and is away because any of them is."""
+    return mtbf / each, mtbf / each * math.expm1(min(_MOST, each * math.log1p(down / mtbf)))
+
+
+def _of_those_who_go_on(
+    made: Goodput, scenario: Scenario, membership: Membership, period: float, copies: int, *, apart: bool
+) -> Goodput:
+    """The progress of those who go on with fewer, followed over thousands of failures, or over recorded changes."""
     nodes, mtbf = scenario.cluster.nodes, membership.mean_time_between_failures
-    least, detection = _least(membership, nodes), membership.detection_time
+    least, detection, each = _least(membership, copies), membership.detection_time, nodes // copies
     closed = None
+    events: Iterator[Event]
     if mtbf is None:
         changes = [
             (item.time + membership.healing_time * (item.what == "joins"), item.node, item.what == "joins")
@@ -238,10 +286,12 @@ def _of_those_who_go_on(made: Goodput, scenario: Scenario, membership: Membershi
         down = _down_time(membership)
         seconds = _FAILURES / nodes * (mtbf + down)
         events = random_events(nodes, mtbf, down, random_stream(scenario.seed, Purpose.FAILURES, 0))
-        healing = membership.healing_time
-        closed = continued_goodput(nodes, period, mtbf=mtbf, healing=healing, detection=detection, least=least)
-    seen = follow(nodes, period, events, detection=detection, least=least, seconds=seconds)
-    whole = seen.seconds / period * nodes
+        up, away = _up_and_down(mtbf, down, each)
+        alike = {"mtbf": up, "healing": away - detection, "detection": detection}
+        closed = continued_goodput(copies, period, **alike, least=least, apart=apart)
+    changing = events_of_copies(events, each)
+    seen = follow(copies, period, changing, detection=detection, least=least, seconds=seconds, apart=apart)
+    whole = seen.seconds / period * copies
     return replace(
         made,
         goodput=seen.progress / whole,
@@ -268,45 +318,12 @@ def _with_checkpoints(made: Goodput, membership: Membership, nodes: int) -> Good
     )
 
 
-def _of_deadline(scenario: Scenario, plan: Plan, membership: Membership) -> tuple[float, float]:
-    """Seconds of a step that a deadline saves, and the mean share of workers that are ready by then."""
-    stragglers, p = scenario.cluster.stragglers, scenario.cluster.workers
-    if membership.deadline is None or p == 1:
-        return 0.0, 1.0
-    fixed = np.ones(p)
-    for item in stragglers.slow:
-        fixed[item.worker] *= item.factor
-    spread = stragglers.model_copy(update={"jitter": stragglers.jitter / math.sqrt(plan.steps)})
-    normal = random_stream(scenario.seed, Purpose.FAILURES, 1).standard_normal((_DRAWS, p))
-    seconds = plan.steps * plan.work.compute_alone * fixed * factors(spread, normal)
-    limit = seconds.min(axis=1) + membership.deadline
-    late = np.maximum(seconds.max(axis=1) - limit, 0.0)
-    return float(late.mean()) / plan.steps, float((seconds <= limit[:, None]).mean())
-
-
-def _starvation(plan: Plan, membership: Membership) -> str:
-    """Why control traffic does not pass while an exchange lasts; empty where it does."""
-    heartbeat = membership.heartbeat
-    if heartbeat is None or not plan.prices.traffic.links.any():
-        return ""
-    slowest = int(np.argmax(plan.prices.traffic.links / plan.wiring.capacity))
-    rate = float(plan.wiring.capacity[slowest])
-    behind, busy = heartbeat.queue / rate, plan.steps * float(plan.prices.traffic.links[slowest]) / rate
-    if min(behind, busy) <= heartbeat.timeout:
-        return ""
-    return (
-        f"control traffic is starved: a heartbeat on {plan.wiring.names[slowest]} waits {show_time(behind)} behind the "
-        f"data of an exchange of {show_time(busy)}, longer than its timeout of {show_time(heartbeat.timeout)}, so that "
-        "nodes that work are taken for failed in every exchange; give it a queue of its own, or a longer timeout"
-    )
-
-
-def _cause(made: Goodput, membership: Membership, nodes: int, period: float) -> str:
-    mtbf = membership.mean_time_between_failures
-    least = _least(membership, nodes)
+def _cause(made: Goodput, membership: Membership, nodes: int, period: float, copies: int) -> str:
+    mtbf, least = membership.mean_time_between_failures, _least(membership, copies)
+    named = f"{copies} {'nodes' if copies == nodes else 'copies of the model'} are there"
     if mtbf is None:
         if (made.waiting_for_quorum_share or 0.0) > (made.lost_share or 0.0):
-            return f"fewer than {least} of {nodes} nodes are there between the recorded changes, most of the time"
+            return f"fewer than {least} of {named} between the recorded changes, most of the time"
         return f"a period of {show_time(period)} is hardly ever completed in the time of the recorded changes"
     rate = nodes / mtbf
     if membership.policy == "checkpoint":
@@ -316,8 +333,7 @@ def _cause(made: Goodput, membership: Membership, nodes: int, period: float) -> 
             f"the cluster fails every {show_time(1 / rate)}, and the work up to a checkpoint takes "
             f"{show_time(length)}, with a recovery of {recovery} after each failure"
         )
-    present = present_nodes(nodes, mtbf, _down_time(membership))
-    if float(present[least:].sum()) < 0.5:
-        mean = nodes * mtbf / (mtbf + _down_time(membership))
-        return f"the quorum is lost: {mean:.1f} of {nodes} nodes are there on average, and {least} are needed"
+    up, away = _up_and_down(mtbf, _down_time(membership), nodes // copies)
+    if float(present_nodes(copies, up, away)[least:].sum()) < 0.5:
+        return f"the quorum is lost: {copies * up / (up + away):.1f} of {named} on average, and {least} are needed"
     return f"a period of {show_time(period)} is hardly ever completed: a node fails every {show_time(1 / rate)}"

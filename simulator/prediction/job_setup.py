@@ -81,7 +81,26 @@ def job_setups(scenario: Scenario, stage: int = 0) -> list[Setup]:
     if differ and getattr(scenario.scheduler, "inside", None):
         raise expected("sites that are alike in all steps, for a schedule with `inside`", differ[0])
     mine = shard_job(setup, scenario.parallelism, stage)
+    _refuse_lost_parts(scenario, mine)
     return [mine, *(_other_job_setup(job, setup) for job in scenario.other_jobs)]
+
+
+def _refuse_lost_parts(scenario: Scenario, job: Setup) -> None:
+    """Raise an expected-error where nodes fail, others go on, and have not all that those that failed had."""
+    cluster, layout = scenario.cluster, scenario.parallelism
+    joint = layout.tensor * max(layout.context, layout.expert)
+    divided = layout.pipeline.stages > 1 or joint > cluster.gpus_per_node
+    single = isinstance(scenario.scheduler, Sharded) and job.workers == 1
+    if cluster.nodes > 1 and cluster.membership and cluster.membership.loses_nodes and (divided or single):
+        what = (
+            "`policy: checkpoint` of `membership`, or copies of the model on groups of nodes (`scheduler.shard`, HSDP)"
+        )
+        got = "policy continue with a model that is divided over nodes" if divided else "policy continue with one copy"
+        raise expected(
+            what,
+            got,
+            "nobody else has the part of the model, or of its optimiser states, that was on a node that fails",
+        )
 
 
 def plans_of(scenario: Scenario, *, followed: bool = False, stage: int = 0) -> tuple[Plan, list[Plan]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
 from statistics import fmean
@@ -207,10 +207,18 @@ def _begin(draft: _Draft, plans: Sequence[Plan] | InputError, keep_iterations: b
             return made, list(draws)
         if others:
             refuse_many_turns(plan, others, scenario.warmup + scenario.iterations)
-        iterations = run_in_a_row(plan, draws, others, keep=keep_iterations)
-        for iteration in islice(iterations, scenario.warmup if consecutive else 0, None):
+        for iteration in iterate(scenario, plan, draws, others, keep=keep_iterations):
             figures.add(iteration, keep_iterations)
         return made, []
+
+
+def iterate(
+    scenario: Scenario, plan: Plan, draws: Iterable[Draws], others: Sequence[Plan], *, keep: bool = False
+) -> Iterator[Iteration]:
+    """The counted iterations of a scenario in a row, one for each of `draws`, without the warm-up of those that depend
+    on the ones before them."""
+    consecutive = bool(others) or plan.remembers
+    return islice(run_in_a_row(plan, draws, others, keep=keep), scenario.warmup if consecutive else 0, None)
 
 
 def _checked(begun: tuple[Simulated, list[Draws]]) -> Simulated:

@@ -22,7 +22,7 @@ from simulator.hardware.widths import fill_costs
 from simulator.loading.csv_tables import read_rows
 from simulator.loading.finding import find_in_folder
 from simulator.scenario.named_parts import Named
-from simulator.units import Bytes, Density, PositiveSeconds, Ratio, Seconds, parse
+from simulator.units import Bytes, Density, LongSeconds, PositiveLongSeconds, PositiveSeconds, Ratio, Seconds, parse
 
 
 def read_link_trace(path: Path) -> tuple[Mapping[str, Any], ...]:
@@ -96,7 +96,7 @@ class Change(Spec):
     - `what`: which of the two.
     """
 
-    time: Seconds
+    time: LongSeconds
     node: Index
     what: Literal["leaves", "joins"]
 
@@ -104,8 +104,9 @@ class Change(Spec):
 class Heartbeat(Spec):
     """How nodes are seen to be alive: by control messages that share the links with the data.
 
-    A message waits behind the bytes that the link holds in its queue, while an exchange lasts. Where it waits longer
-    than the timeout, in an exchange that is longer still, the node counts as failed although it works.
+    A message waits behind the bytes that the link holds in its queue, while an exchange lasts (of local steps, that of
+    a fragment; or all the time, where one follows the other without a pause). Where it waits longer than the timeout,
+    in an exchange that is longer still, the node counts as failed although it works.
 
     - `timeout`: after which a node that was not heard of counts as failed.
     - `queue`: bytes of data in front of a control message.
@@ -120,24 +121,26 @@ class Membership(Spec):
 
     Nodes fail independently at a constant rate, or at recorded times. With `policy: continue` the others notice after
     `detection_time`, lose the step (or the period of local steps) that was under way, and go on with fewer; the node
-    takes part again after `healing_time`. With `policy: checkpoint` all go back to the last checkpoint and start again
-    after `detection_time` and `healing_time`.
+    takes part again after `healing_time`. Under a schedule without a barrier (`decoupled_diloco`) the others go on all
+    the time, and only the node that failed loses its period. Nodes that hold one copy of a sharded model together are
+    lost together; of a model with a single copy, or divided over nodes, nobody can go on. With `policy: checkpoint` all
+    go back to the last checkpoint and start again after `detection_time` and `healing_time`.
 
     - `mean_time_between_failures`: of one node; none: no failures but those in `events`.
     - `events`: recorded changes, instead of random failures.
     - `duration`: seconds that recorded changes are followed for; none: up to the first period after the last of them.
     - `checkpoint_interval`: seconds of work between two checkpoints.
     - `checkpoint_time`: seconds that one takes, in which nothing else is done.
-    - `quorum`: the share of the nodes below which all wait; they wait for the whole quorum to be back.
+    - `quorum`: the share of the nodes (or copies of a sharded model) below which all wait until it is back.
     - `deadline`: seconds after the fastest worker at which an exchange starts without those that are not ready; none:
-      all wait for the slowest.
+      all wait for the slowest. Without a barrier it changes nothing.
     - `heartbeat`: control traffic; none: it always passes.
     """
 
     policy: Literal["continue", "checkpoint"] = "continue"
-    mean_time_between_failures: PositiveSeconds | None = None
+    mean_time_between_failures: PositiveLongSeconds | None = None
     events: tuple[Change, ...] = ()
-    duration: PositiveSeconds | None = None
+    duration: PositiveLongSeconds | None = None
     healing_time: Seconds = 0.0
     detection_time: Seconds = 0.0
     checkpoint_interval: PositiveSeconds | None = None
@@ -145,6 +148,11 @@ class Membership(Spec):
     quorum: Density = Field(default=1e-12)
     deadline: Seconds | None = None
     heartbeat: Heartbeat | None = None
+
+    @property
+    def loses_nodes(self) -> bool:
+        """Whether nodes fail or leave, and the others go on without them."""
+        return self.policy == "continue" and bool(self.events or self.mean_time_between_failures)
 
     def refuse_unfit(self) -> None:
         if self.events and self.mean_time_between_failures is not None:
@@ -155,6 +163,14 @@ class Membership(Spec):
             raise expected("policy continue with `events`", "policy checkpoint", "those are followed one by one")
         if [item.time for item in self.events] != sorted(item.time for item in self.events):
             raise expected("`events` in the order of their times", "an earlier one after a later one")
+        goes_on, mean = self.policy == "continue", self.mean_time_between_failures
+        used = {"quorum": goes_on, "duration": goes_on and mean is None}
+        used |= dict.fromkeys(("checkpoint_interval", "checkpoint_time"), not goes_on)
+        for name, counts in used.items():
+            value = getattr(self, name)
+            if not counts and value != Membership.model_fields[name].default:
+                failures = f"policy {self.policy}" + (" and random failures" if mean is not None else "")
+                raise expected(f"no `{name}` with {failures}", f"{value:g}", "it changes nothing there")
 
 
 MAX_WORKERS = 2**17

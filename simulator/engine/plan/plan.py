@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
@@ -219,6 +220,16 @@ class Plan(Record, dict=True):
     def steps(self) -> int:
         """Steps of the optimiser between two exchanges of the same bucket."""
         return self.period.steps if self.period else 1
+
+    @property
+    def largest_fragment(self) -> float:
+        """The share of all elements that the largest fragment of a period of local steps has; 1 without such."""
+        if self.period is None:
+            return 1.0
+        fragments = [0.0] * len(self.period.fragments)
+        for bucket in self.work.buckets:
+            fragments[bucket.fragment] += bucket.numel
+        return max(fragments) / math.fsum(fragments)
 
     @property
     def remembers(self) -> bool:
