@@ -16,7 +16,6 @@ from simulator.prediction.doubts.collect import sort_warnings
 from simulator.prediction.doubts.doubt import Doubt
 from simulator.prediction.doubts.posterior import Carried, describe_settled
 from simulator.prediction.doubts.spread import Spread
-from simulator.prediction.elastic import goodput_of
 from simulator.prediction.network_use import NetworkUse, sent_in_layers
 from simulator.prediction.result import RunResult
 from simulator.prediction.result_parts import (
@@ -25,6 +24,7 @@ from simulator.prediction.result_parts import (
     CollectiveUse,
     Densities,
     Fidelity,
+    Goodput,
     LinkLoad,
     PeriodTimes,
     PricedReplay,
@@ -44,7 +44,13 @@ _LISTED = 16
 
 
 def describe_run(
-    simulated: Simulated, inputs: Sequence[Doubt], spread: Spread, lists: bool = True, carried: Carried | None = None
+    simulated: Simulated,
+    inputs: Sequence[Doubt],
+    spread: Spread,
+    elastic: Goodput | None,
+    *,
+    lists: bool = True,
+    carried: Carried | None = None,
 ) -> RunResult:
     """The result of a scenario. Without `lists`, what a row of a table has no column for is left out. `carried`: what a
     measurement says of it."""
@@ -112,7 +118,7 @@ def describe_run(
         streams=StreamUse(plan.streams, busy) if plan.setup.scheduler.streams > 1 else None,
         axes=_axes(uses, figures, plan),
         period=period_times(plan, figures, time) if plan.period else None,
-        elastic=goodput_of(simulated),
+        elastic=elastic,
     )
 
 

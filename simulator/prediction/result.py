@@ -117,6 +117,11 @@ class RunResult(
         return [item.text for item in self.warning_sizes]
 
     @property
+    def lasting_time(self) -> float:
+        """The iteration time with what is lost where machines come and go; infinite where the training never ends."""
+        return self.iteration_time if self.elastic is None else self.elastic.lasting_time
+
+    @property
     def compute_utilisation(self) -> float:
         """The share of the time in which a worker computes forward, backward and update; no outer steps are counted."""
         if self.period is not None and self.period.compute_utilisation is not None:

@@ -3,6 +3,7 @@ it says of an opponent."""
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Annotated, Literal
 
@@ -290,10 +291,17 @@ class Goodput(Answer, kw_only=True, rename=in_json(time=("best_checkpoint_interv
         float | None, says("iteration time with all losses; null where the training never ends", "s")
     ]
 
+    @property
+    def lasting_time(self) -> float:
+        """The iteration time with all losses; infinite where the training never ends."""
+        return math.inf if self.iteration_time is None else self.iteration_time
+
 
 Word = Literal["yes", "no", "alike", "undecided"]
 BOTH_TIMES = "An iteration takes"
 """How the sentence begins that follows the answer of a comparison."""
+UNDISTURBED = "Undisturbed: "
+"""What stands before it where machines come and go."""
 
 
 class ImplementationSaving(Answer, kw_only=True, rename=in_json(time=("good_iteration_time", "saving"))):
@@ -341,7 +349,8 @@ class Comparison(
     - `word`: `yes`, `no`, `alike` or `undecided`; None where an iteration takes no time.
     - `text`: the answer in words, with what it is due to.
     - `probability`: that this run is faster than the opponent.
-    - `speed_up`: the opponent's iteration time over this one's; `speed_up_interval`: its 90 % interval.
+    - `speed_up`: the opponent's iteration time over this one's; `speed_up_interval`: its 90 % interval. Both, and the
+      verdict, count what is lost where machines come and go. There is no ratio where a training never ends.
     - `opponent`: what this run is compared with; `opponent_time`: its iteration time in seconds.
     """
 
@@ -356,7 +365,7 @@ class Comparison(
     opponent_idle: Annotated[
         dict[str, float], says("idle time of the baseline", "s", {term: f"{term} of the baseline" for term in IDLE})
     ]
-    speed_up: Annotated[float | None, says("baseline's iteration time over this one's", "1")]
+    speed_up: Annotated[float | None, says("baseline's iteration time over this one's, with all losses of both", "1")]
     difference: Annotated[
         dict[str, float],
         says("differences of terms", "s", {term: f"{term}, this one less the baseline" for term in BREAKDOWN}),
@@ -383,7 +392,7 @@ class Comparison(
     @property
     def short(self) -> str:
         """The answer without the times of both and what they are due to; empty where an iteration takes no time."""
-        return re.split(rf"(?:^|(?<=[.] )){BOTH_TIMES}", self.text, maxsplit=1)[0].strip()
+        return re.split(rf"(?:^|(?<=[.] ))(?:{UNDISTURBED})?{BOTH_TIMES}", self.text, maxsplit=1)[0].strip()
 
     def __str__(self) -> str:
         return self.text

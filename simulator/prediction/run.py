@@ -20,9 +20,11 @@ from simulator.prediction.doubts.own_error import shipped_tails
 from simulator.prediction.doubts.posterior import Carried, carry
 from simulator.prediction.doubts.software import find_slowed
 from simulator.prediction.doubts.spread import Asked, Response, Spread, respond, respond_linearly
+from simulator.prediction.elastic import goodput_of
 from simulator.prediction.job_setup import plans_of
 from simulator.prediction.memory import refuse_what_does_not_fit
 from simulator.prediction.result import RunResult
+from simulator.prediction.result_parts import Goodput
 from simulator.prediction.simulated import Simulated, simulate_batch, try_each
 from simulator.records import Struct, replace
 from simulator.scenario.changes import with_value
@@ -72,12 +74,25 @@ class Prediction(Struct, dict=True):
     @cached_property
     def result(self) -> RunResult:
         """Its figures, made when they are asked for."""
-        return describe_run(self.simulated, self.inputs, self.spread, carried=self.carried)
+        return describe_run(self.simulated, self.inputs, self.spread, self.elastic, carried=self.carried)
+
+    @cached_property
+    def elastic(self) -> Goodput | None:
+        """Its progress where machines come and go; None where they do not."""
+        return goodput_of(self.simulated)
+
+    @property
+    def lasting(self) -> Spread:
+        """Its spread, with what is lost where machines come and go in its time: infinite where a training never ends.
+
+        Verdicts compare these.
+        """
+        return self.spread if self.elastic is None else replace(self.spread, time=self.elastic.lasting_time)
 
     @property
     def result_without_lists(self) -> RunResult:
         """What a row of a table says of it; much faster."""
-        return describe_run(self.simulated, self.inputs, self.spread, lists=False, carried=self.carried)
+        return describe_run(self.simulated, self.inputs, self.spread, self.elastic, lists=False, carried=self.carried)
 
     @property
     def document(self) -> Mapping[str, Any]:

@@ -85,7 +85,7 @@ FileOrTrace = Annotated[
 LEFT_OUT = (
     "What is lost where machines come and go (`cluster.membership`) is in none of these times: `sparsim run` says it."
 )
-"""A note of answers that compare times of iterations."""
+"""A note of answers that compare undisturbed iterations."""
 
 
 class Change(Spec):

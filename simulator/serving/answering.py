@@ -232,6 +232,10 @@ def _cell(scenario: Scenario, changes: Mapping[str, float]) -> MapCell:
         prediction, rival = run(scenario), run(opponent.scenario)
     except InputError:
         return REFUSED
-    time, other = prediction.spread.time, rival.spread.time
-    verdict = compare_spreads(prediction.spread, rival.spread).word if time and other else "alike"
-    return describe_cell(time, other, verdict, opponent.words) if time else REFUSED
+    time, other = prediction.lasting.time, rival.lasting.time
+    if not time:
+        return REFUSED
+    if math.isinf(max(time, other)):
+        return {**REFUSED, "title": "never ends where machines come and go, with this method or dense"}
+    verdict = compare_spreads(prediction.lasting, rival.lasting).word if other else "alike"
+    return describe_cell(time, other, verdict, opponent.words)

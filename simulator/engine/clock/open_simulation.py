@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from numbers import Integral, Real
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import simpy
@@ -60,7 +61,9 @@ class OpenSimulation:
         self._listeners = dict[str, list[Listener]]()
         self.job.workers.followed, self.job.listener = True, self._tell
         layout = plan.wiring.layout
-        self.workers = [OpenWorker(self, number, number // layout.gpus_per_node) for number in range(layout.workers)]
+        self.workers = OpenWorkers(
+            OpenWorker(self, number, number // layout.gpus_per_node) for number in range(layout.workers)
+        )
         self.network = OpenNetwork(self, plan.wiring) if plan.flowing else None
 
     def on(self, event: str, function: Listener) -> None:
@@ -151,6 +154,16 @@ class OpenWorker:
         if not now <= time < math.inf:
             raise _refusal(where, f"a time from {now:g} s on", f"{time:g} s", "what has passed cannot be changed")
         return time
+
+
+class OpenWorkers(list[OpenWorker]):
+    """The GPUs of the job, by their numbers. Raises InputError for a number that none has."""
+
+    def __getitem__(self, number: Any) -> Any:
+        try:
+            return super().__getitem__(number)
+        except (IndexError, TypeError):
+            raise _refusal("workers", f"a number from 0 to {len(self) - 1}", format_value(number)) from None
 
 
 class OpenNetwork:

@@ -284,7 +284,8 @@ _NONE = Response(("", ""), (), 0.0, 0.0)
 def compare_spreads(first: Spread, second: Spread) -> Ratio:
     """How many times faster the first is. A doubt that both share has one value, so that its effects are subtracted.
 
-    The ratio of a prediction to itself is 1, with an interval of width 0.
+    The ratio of a prediction to itself is 1, with an interval of width 0; where one of them takes for ever it is 0, or
+    infinite.
     """
     mine, others = ({item.key: item for item in each.responses} for each in (first, second))
     if first.measurement != second.measurement:
@@ -297,7 +298,9 @@ def compare_spreads(first: Spread, second: Spread) -> Ratio:
         ends = (b.low - a.low) / further, (b.high - a.high) / further
         made.append(either._replace(key=key, doubts=tuple(doubts.values()), low=ends[0], high=ends[1], exact=False))
     made.sort(key=lambda item: -max(abs(item.low), abs(item.high)))
-    log = math.log(second.time / first.time) if first.time and second.time else 0.0
+    log = 0.0
+    if first.time and second.time and first.time != second.time:
+        log = math.log(second.time / first.time) if first.time < math.inf else -math.inf
     return Ratio(log, tuple(made), first.tails.of_ratios)
 
 

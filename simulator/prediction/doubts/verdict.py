@@ -9,7 +9,7 @@ from typing import Any
 
 from simulator.models.widths import NORMAL_95
 from simulator.prediction.doubts.doubt import Doubt, Level, Measurement
-from simulator.prediction.doubts.spread import Ratio, Response, alone
+from simulator.prediction.doubts.spread import Ratio, Response, Spread, alone, compare_spreads
 from simulator.prediction.result_parts import Worth
 from simulator.records import replace
 from simulator.units import join_words
@@ -22,10 +22,21 @@ _WORTH = 0.01
 _NORMAL = NormalDist()
 
 
+def judge(first: Spread, second: Spread) -> Ratio | None:
+    """How many times faster the first is; None where there is no ratio: one takes no time, or both take for ever."""
+    none = bool(first.time) != bool(second.time) or math.isinf(min(first.time, second.time))
+    return None if none else compare_spreads(first, second)
+
+
 def verdict_fields(ratio: Ratio | None) -> Mapping[str, Any]:
-    """The verdict on a comparison as the fields that answers have of it; none where there is no verdict."""
+    """The verdict on a comparison as the fields that answers have of it; none where there is no verdict.
+
+    Where one side takes for ever, there is nothing but the word.
+    """
     if ratio is None:
         return {}
+    if math.isinf(ratio.log):
+        return {"word": ratio.word}
     return {
         "word": ratio.word,
         "speed_up_interval": ratio.interval(),

@@ -156,8 +156,8 @@ def run_blocks(result: RunResult) -> Iterator[Block]:
         yield f"The training never ends: {result.elastic.cause}."
     yield Table.facts(first_facts(result))
     shown = sizes[:1]
-    if rival is not None and rival.word is not None:
-        gap = rival.opponent_time - result.iteration_time
+    if rival is not None and rival.word is not None and rival.speed_up is not None:
+        gap = (rival.speed_up - 1) * result.iteration_time
         shown = [item for item in sizes if item.reaches(gap)][:_TURNING]
     yield from texts(map(describe_size, shown), "first line")
     left = count_of(len(sizes) - len(shown), "more warning" if shown else "warning")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from operator import itemgetter
 from typing import NamedTuple
@@ -10,8 +11,8 @@ from simulator.component import build
 from simulator.errors import InputError
 from simulator.hardware.runtime import FRAMEWORKS, Framework
 from simulator.models.timeline import BREAKDOWN
-from simulator.prediction.doubts.spread import compare_spreads, is_heavy
-from simulator.prediction.doubts.verdict import verdict_fields
+from simulator.prediction.doubts.spread import is_heavy
+from simulator.prediction.doubts.verdict import judge, verdict_fields
 from simulator.prediction.memory import memory_of, refuse_what_does_not_fit
 from simulator.prediction.result import RunResult
 from simulator.prediction.result_parts import Comparison, ImplementationSaving
@@ -25,10 +26,10 @@ from simulator.schedulers.sharded import Sharded
 from simulator.sparsifiers.dense import Dense
 from simulator.sparsifiers.implementation import GOOD
 from simulator.studies.compare.verdict_words import (
-    describe_change,
     describe_cost,
     describe_question,
     describe_sides,
+    describe_times,
     describe_verdict,
     is_about_paying,
 )
@@ -223,30 +224,30 @@ def compared_with(opponent: Opponent, candidate: Prediction, baseline: Predictio
     """The result of a prediction with its comparison with its opponent, of which `baseline` is the prediction.
 
     That is the speed-up, the difference of every term, the verdict, and the answer in words. Both with their responses.
+    Speed-up and verdict count what is lost where machines come and go, terms do not.
     """
     own, against = candidate.result, baseline.result
-    time, other = own.iteration_time, against.iteration_time
     terms = {key: own.breakdown[key] - against.breakdown[key] for key in BREAKDOWN}
     pays = is_about_paying(candidate.scenario, baseline.scenario)
     names = combination_name(candidate.scenario), combination_name(baseline.scenario)
     if names[0] == names[1]:  # they are called by what differs
         names = "this set-up", f"the same with {describe_sides(candidate.scenario, baseline.scenario)[1]}"
-    # There is no ratio to a time of 0 s.
-    verdict = compare_spreads(candidate.spread, baseline.spread) if bool(time) == bool(other) else None
-    answer = [] if verdict is None else [describe_verdict(verdict) if pays else describe_cost(verdict)]
+    time, other, verdict = own.lasting_time, against.lasting_time, judge(candidate.lasting, baseline.lasting)
+    finite = time < math.inf > other
+    answer = [describe_verdict(verdict) if pays else describe_cost(verdict)] if verdict and finite else []
     sides = names if pays else describe_sides(candidate.scenario, baseline.scenario)
     named = [f"The opponent is {opponent.words}."] if opponent.words else []
     comparison = Comparison(
         kind="pays" if pays else "costs",
         baseline=names[1],
         found=opponent.words,
-        opponent_time=other,
+        opponent_time=against.iteration_time,
         opponent_interval=against.interval,
         opponent_breakdown=against.breakdown,
         opponent_idle=against.idle,
-        speed_up=other / time if time else None,
+        speed_up=other / time if time and finite else None,
         difference=terms,
-        text=" ".join([*answer, describe_change(*sides, time, other, terms), *named]),
+        text=" ".join([*answer, describe_times(sides, (own, against), terms), *named]),
         **verdict_fields(verdict),
     )
     question = candidate.scenario.question or describe_question(candidate.scenario, opponent.scenario)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,8 +11,7 @@ from typing import Any, TypeVar
 from simulator.errors import InputError, Problem
 from simulator.loading.documents import read_document, read_text
 from simulator.models.timeline import BREAKDOWN
-from simulator.prediction.doubts.spread import compare_spreads
-from simulator.prediction.doubts.verdict import verdict_fields
+from simulator.prediction.doubts.verdict import judge, verdict_fields
 from simulator.prediction.result import RunResult
 from simulator.prediction.run import Prediction, run, with_responses
 from simulator.prediction.run_files import read_json, read_result
@@ -32,12 +32,11 @@ from simulator.scenario.scenario import NOTES
 from simulator.studies.compare.sweep_differences import SweepOutcome, changed_versions, compare_sweeps, read_sweep
 from simulator.studies.compare.verdict_words import (
     TWO_RUNS,
-    describe_change,
+    describe_times,
     describe_verdict,
     is_alike,
 )
 from simulator.studies.storage.row_table import row_of
-from simulator.units import show_time
 
 Key = TypeVar("Key")
 _NAMED_PARTS = ("workload", "cluster.gpu", "cluster.network", "cluster.runtime")
@@ -113,18 +112,22 @@ def open_outcome(place: str, overrides: tuple[str, ...] = ()) -> RunOutcome | Sw
 def compare_runs(a: RunOutcome, b: RunOutcome) -> RunDifferences:
     """Inputs that differ, every figure of both, their evidence and their warnings.
 
-    Of two runs made here, also the verdict on whether B is faster: errors that both share cancel, which stored
-    results do not tell.
+    Of two runs made here, also the verdict on whether B is faster, with what is lost where machines come and go: errors
+    that both share cancel, which stored results do not tell.
     """
     one, other = runs = a.result, b.result
-    before, time = one.iteration_time, other.iteration_time
+    before, time = one.lasting_time, other.lasting_time
     terms = {key: other.breakdown[key] - one.breakdown[key] for key in BREAKDOWN}
-    verdict, said = None, f"B takes {time / before:.2f} times as long as A." if before else "A takes no time."
+    verdict, said = None, f"B takes {time / before:.2f} times as long as A. " if before else "A takes no time. "
     if a.prediction and b.prediction and time and before:
-        verdict = compare_spreads(b.prediction.spread, a.prediction.spread)
-        said = describe_verdict(verdict, TWO_RUNS)
-    said = "It makes no difference." if verdict is None and is_alike(time, before) else said
-    answer = f"{_describe_failures(one, other)}{said} {describe_change('B', 'A', time, before, terms)}"
+        verdict = judge(b.prediction.lasting, a.prediction.lasting)
+    if max(time, before) == math.inf:
+        said = ""
+    elif verdict is not None:
+        said = f"{describe_verdict(verdict, TWO_RUNS)} "
+    elif is_alike(time, before):
+        said = "It makes no difference. "
+    answer = f"{said}{describe_times(('B', 'A'), (other, one), terms)}"
     (low, high), (other_low, other_high) = one.interval, other.interval
     warnings, others = one.warning_texts, other.warning_texts
     return RunDifferences(
@@ -148,23 +151,9 @@ def compare_runs(a: RunOutcome, b: RunOutcome) -> RunDifferences:
             only_b=[item for item in others if item not in warnings],
         ),
         versions=changed_versions(one.versions, other.versions),
-        speed_up=None if verdict is None else verdict.value,
+        speed_up=None if verdict is None or math.isinf(verdict.log) else verdict.value,
         **verdict_fields(verdict),
     )
-
-
-def _describe_failures(one: RunResult, other: RunResult) -> str:
-    """Of trainings on machines that come and go: which never ends, or what an iteration takes with all that is lost."""
-    sides = {"A": one, "B": other}
-    elastic = {side: result.elastic for side, result in sides.items() if result.elastic is not None}
-    if not elastic:
-        return ""
-    endless = [f"The training of {side} never ends: {it.cause}." for side, it in elastic.items() if not it.finishes]
-    lost = " and ".join(
-        f"{show_time((run.elastic or run).iteration_time or 0)} with {side}" for side, run in sides.items()
-    )
-    said = endless or [f"With what is lost where machines come and go, an iteration takes {lost}."]
-    return f"{' '.join(said)} Undisturbed: "
 
 
 def _compare_inputs(a: RunOutcome, b: RunOutcome) -> InputChanges:

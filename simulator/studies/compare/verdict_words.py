@@ -9,7 +9,8 @@ from simulator.loading.replacing import plain_value_at
 from simulator.models.timeline import BREAKDOWN, TERM_LABELS
 from simulator.prediction.doubts.spread import Ratio
 from simulator.prediction.doubts.verdict import value_of_information
-from simulator.prediction.result_parts import BOTH_TIMES, Worth
+from simulator.prediction.result import RunResult
+from simulator.prediction.result_parts import BOTH_TIMES, UNDISTURBED, Worth
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.titles import cluster_name, method_name, model_name
 from simulator.studies.variants.names import schedule_name, topology_name
@@ -18,6 +19,7 @@ from simulator.units import count_of, join_words, show_minutes, show_probability
 _FIRST = ("communication_exposed", "selection", "combine", "idle", "update")
 _TERMS = (*_FIRST, *(term for term in BREAKDOWN if term not in _FIRST))
 """The order in which an answer names the terms."""
+Sides = tuple[str, str]
 SMALL = 0.01
 """Differences up to this share of the longer time are too small to matter."""
 
@@ -39,12 +41,24 @@ def describe_change(name: str, against: str, time: float, other: float, terms: d
     return f"{times} It {said}." if said else times
 
 
+def describe_times(names: Sides, results: tuple[RunResult, RunResult], terms: dict[str, float]) -> str:
+    """As `describe_change`, of the results of two runs; before it what either loses where machines come and go."""
+    time, other = (each.iteration_time for each in results)
+    change = describe_change(*names, time, other, terms)
+    pairs = [(name, each, each.elastic) for name, each in zip(names, results, strict=True)]
+    if not any(elastic for _, _, elastic in pairs):
+        return change
+    endless = [f"The training with {name} never ends: {it.cause}." for name, _, it in pairs if it and not it.finishes]
+    lasting = " and ".join(f"{show_time(each.lasting_time)} with {name}" for name, each, _ in pairs)
+    said = endless or [f"With what is lost where machines come and go, an iteration takes {lasting}."]
+    return f"{' '.join(said)} {UNDISTURBED}{change}"
+
+
 _FAMILIES = ("sparsifier", "scheduler", "topology")
 _NOUNS = {"scheduler": "the schedule ", "topology": "the topology "}
 """What stands before the name of a member, where the name alone would not say what it is."""
 _LABELS = {"cluster.links": "links that change"}
 """Keys whose last part says too little."""
-Sides = tuple[str, str]
 _ALIKE = "this set-up", "the same"
 """What two scenarios are called that differ in nothing."""
 

@@ -25,6 +25,7 @@ from simulator.reporting.answers.planned import (
     UnknownNeeded,
 )
 from simulator.scenario.changes import value_at, with_value
+from simulator.scenario.cluster import LEFT_OUT
 from simulator.scenario.scenario import Scenario
 from simulator.sparsifiers.dense import Dense
 from simulator.studies.compare.opponent import Opponent, best_dense
@@ -35,6 +36,7 @@ from simulator.studies.planning.targets import (
     PlanTarget,
     Training,
     Unknown,
+    lasting_time,
     parse_target,
     unknowns_of,
 )
@@ -93,8 +95,10 @@ def plan_backwards(
         tell(seconds)
     result = now.result_without_lists
     if opponent is not None:
-        wanted = _against(wanted, run(opponent.scenario, intervals=False).spread.time)
+        wanted = _against(wanted, lasting_time(run(opponent.scenario, intervals=False).result_without_lists))
     reached = wanted.reached(result)
+    notes = [f"Runs use {note}."] if note else []
+    notes += [LEFT_OUT] if scenario.cluster.membership and wanted.quantity.over_compute else []
     against = opponent.words if opponent else wanted.quantity.against
     return BackwardsPlan(
         scenario=scenario.name,
@@ -102,7 +106,7 @@ def plan_backwards(
         now=PlanNow(reached, wanted.show(reached), wanted.margin(result) >= 0),
         answers=search_together([_answer(scenario, wanted, unknown, opponent) for unknown in unknowns]),
         measurement=_measurement(now),
-        note=f"Runs use {note}." if note else "",
+        note=" ".join(notes),
     )
 
 
@@ -155,7 +159,11 @@ class _DenseRuns:
 
     def fastest(self, value: float) -> Along | None:
         """That with the least time at a value that was evaluated; None where none can be run."""
-        known = [(made.spread.time, place) for place, it in enumerate(self.runs) if (made := it.at(value)) is not None]
+        known = [
+            (lasting_time(made.result), place)
+            for place, it in enumerate(self.runs)
+            if (made := it.at(value)) is not None
+        ]
         return self.runs[min(known)[1]] if known else None
 
 
@@ -174,7 +182,7 @@ def _answer(
         if opponent is None:
             return target
         rival = dense.fastest(value)
-        return None if rival is None else _against(target, rival.evaluated(value).spread.time)
+        return None if rival is None else _against(target, lasting_time(rival.evaluated(value).result))
 
     def missed(value: float, longer: float = 1.0) -> Search[float | None]:
         """By which share the target is missed, if everything takes `longer` times as long; met exactly is met."""

@@ -31,7 +31,7 @@ class Training(NamedTuple):
     """What a whole training is, for targets of its time and cost: its samples, and the price of one GPU per hour.
 
     `node_rate`: samples per second of a GPU in a cluster of one node, for the node efficiency. `dense_time`: seconds of
-    an iteration of dense at its best, for what is to be faster.
+    an iteration of dense at its best, with all that is lost, for what is to be faster.
     """
 
     samples: float | None = None
@@ -59,9 +59,21 @@ def _efficiency(result: RunResult) -> float:
     return result.scaling_efficiency or 0.0
 
 
+def _goodput(result: RunResult) -> float:
+    return 1.0 if result.elastic is None else max(result.elastic.goodput, _LEAST_GOODPUT)
+
+
+def lasting_time(result: RunResult) -> float:
+    """The iteration time with what is lost where machines come and go; very long where the training never ends."""
+    return result.iteration_time / _goodput(result)
+
+
+def _throughput(result: RunResult) -> float:
+    return (result.throughput or 0.0) * _goodput(result)
+
+
 def _seconds(result: RunResult, training: Training) -> float:
-    goodput = 1.0 if result.elastic is None else max(result.elastic.goodput, _LEAST_GOODPUT)
-    return (training.samples or 0.0) / (result.throughput or math.inf) / goodput
+    return (training.samples or 0.0) / (_throughput(result) or math.inf)
 
 
 def _cost(result: RunResult, training: Training) -> float:
@@ -80,14 +92,15 @@ QUANTITIES: dict[str, ResultQuantity] = {
         "fraction", lambda r, t: (r.throughput or 0.0) / r.workers / (t.node_rate or math.inf), against=_SINGLE
     ),
     "speed-up": _over_compute("number", lambda r, _: r.workers * _efficiency(r), against=_ONE),
-    FASTER: ResultQuantity("ratio", lambda r, training: (training.dense_time or 0.0) / r.iteration_time, more=True),
-    "throughput": ResultQuantity("throughput", lambda r, _: r.throughput or 0.0, more=True),
-    "iteration time": ResultQuantity("time", lambda r, _: r.iteration_time, more=False),
+    FASTER: ResultQuantity("ratio", lambda r, training: (training.dense_time or 0.0) / lasting_time(r), more=True),
+    "throughput": ResultQuantity("throughput", lambda r, _: _throughput(r), more=True),
+    "iteration time": ResultQuantity("time", lambda r, _: lasting_time(r), more=False),
     "time": ResultQuantity("time", _seconds, more=False, needs=("samples",)),
     "cost": ResultQuantity("number", _cost, more=False, needs=("samples", "price")),
 }
 """Quantities by their names. The node efficiency is the rate of a GPU over that in one node by itself, the speed-up
-that over one GPU by itself; time and cost are those of a training, with what is lost where machines come and go."""
+that over one GPU by itself; time and cost are those of a training. Times, throughput and cost are those with what is
+lost where machines come and go."""
 
 
 class PlanTarget(Record):

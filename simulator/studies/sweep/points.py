@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from itertools import groupby
@@ -15,7 +16,8 @@ from pydantic.json_schema import JsonSchemaValue
 from simulator.component import Component, Spec, expected
 from simulator.errors import InputError, Problem
 from simulator.loading.documents import Document, problems_of
-from simulator.prediction.doubts.spread import Spread, compare_spreads
+from simulator.prediction.doubts.spread import Spread
+from simulator.prediction.doubts.verdict import judge
 from simulator.prediction.run import Prediction
 from simulator.prediction.simulated import try_each
 from simulator.records import Struct, field
@@ -182,7 +184,7 @@ class GridPoints:
             self.dense = {digest: spread for digest, spread in self.dense.items() if digest in wanted}
         new = {digest: dense for digest, dense in wanted.items() if digest not in self.dense}
         for digest, made in zip(new, evaluate([*new.values()], "full"), strict=True):
-            self.dense[digest] = None if isinstance(made, InputError) else made.spread
+            self.dense[digest] = None if isinstance(made, InputError) else made.lasting
         return try_each(evaluate(scenarios, "full"), self._row)
 
     def _row(self, made: Prediction) -> dict[str, Any]:
@@ -193,8 +195,10 @@ class GridPoints:
         if not self.verdicts or isinstance(method.sparsifier, Dense):
             return row
         dense = self.dense[_dense_of(method).digest]
-        if dense is not None:
-            verdict = compare_spreads(made.spread, dense)
+        verdict = None if dense is None else judge(made.lasting, dense)
+        if verdict is not None and math.isinf(verdict.log):  # one of both never ends
+            row["verdict"] = verdict.word
+        elif verdict is not None:
             low, high = verdict.interval()
             row |= {"speed_up": verdict.value, "speed_up_interval.p5": low, "speed_up_interval.p95": high}
             row |= {"probability": verdict.probability(), "verdict": verdict.word}

@@ -203,6 +203,7 @@ def test_a_simulation_that_can_never_end_is_refused():
 
 REFUSED = {
     "a time that has passed": (lambda opened: opened.workers[1].interrupt(0.1, at=-1), "worker 1: interrupt: expected"),
+    "a worker that does not exist": (lambda opened: opened.workers[9], "workers: expected a number from 0 to 7, got 9"),
     "seconds below 0": (lambda opened: opened.workers[1].interrupt(-0.1), "at least 0 s, got -0.1 s"),
     "an interruption without end": (lambda opened: opened.workers[1].interrupt(float("inf")), "got inf s"),
     "a factor below 1": (lambda opened: opened.workers[1].slow_down(0.5), "worker 1: slow_down: expected a factor"),

@@ -11,14 +11,22 @@ from simulator.component import build
 from simulator.errors import InputError
 from simulator.hardware.runtime import FRAMEWORKS
 from simulator.prediction.run import run
+from simulator.reporting.wording.runs import run_blocks
 from simulator.scenario.reading import load, load_versus
 from simulator.schedulers.base import Scheduler
 from simulator.sparsifiers.base import Sparsifier
 from simulator.sparsifiers.dense import Dense
 from simulator.studies.advice.advice import advise
 from simulator.studies.advice.candidates import Candidate, Grid, candidates
-from simulator.studies.compare.opponent import add_comparison, best_dense, choose_opponent, compare_with_good
+from simulator.studies.compare.opponent import (
+    add_comparison,
+    best_dense,
+    choose_opponent,
+    compare_with_good,
+    run_with_comparison,
+)
 from simulator.topologies.base import Topology
+from simulator.units import show_time
 
 ALEXNET = ("p102-1gbe-gtopk", "AlexNet, Top-k 0.1 %, 4 P102-100 on 1 GbE")
 DDP = "cluster.runtime=runtimes/pytorch-ddp"
@@ -228,3 +236,38 @@ def test_rows_of_embeddings_are_gathered_by_frameworks_that_do_where_that_is_les
 def test_advice_takes_the_dense_run_that_the_opponent_is():
     best = next(row for row in advise(with_embedding(1000), processes=1).ranking if row.method == "dense")
     assert best.overrides["sparsifier"] == {"kind": "dense", "indexed_slices": True}
+
+
+FAILING = ("cluster.membership.mean_time_between_failures=10 min", "scheduler.inner_steps=1000")
+
+
+def test_more_local_steps_that_lose_more_than_they_save_cost_time():
+    made = run_with_comparison("elastic", (*FAILING, "versus={scheduler.inner_steps: 100}")).result
+    found, other = made.comparison, run(load("elastic", FAILING[:1])).result
+    assert made.iteration_time < found.opponent_time and found.word == "no"
+    assert found.speed_up == pytest.approx(other.elastic.iteration_time / made.elastic.iteration_time)
+    low, high = found.speed_up_interval
+    assert low < found.speed_up < high < 1
+    lost = (show_time(each.elastic.iteration_time) for each in (made, other))
+    said = "With what is lost where machines come and go, an iteration takes {} with inner steps 1000 and {} with "
+    assert found.short.startswith("It costs ") and found.short.endswith(f"{said.format(*lost)}inner steps 100.")
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "word", "side"),
+    [
+        ("starved", "cluster.membership.heartbeat: null", "no", "heartbeat"),
+        ("elastic", "cluster.membership.mean_time_between_failures: 1 s", "yes", "mean time between failures 1 s"),
+    ],
+)
+def test_what_never_ends_is_said_before_all_else(name, change, word, side):
+    made = run_with_comparison(name, (f"versus={{{change}}}",)).result
+    assert (made.comparison.word, made.comparison.speed_up, made.comparison.probability) == (word, None, None)
+    assert made.comparison.short.startswith(f"The training with {side} never ends: ")
+    first = next(block for block in run_blocks(made) if isinstance(block, str))
+    assert first == made.comparison.short
+
+
+def test_where_neither_training_ends_there_is_no_verdict():
+    found = run_with_comparison("starved", ("versus={scheduler.inner_steps: 50}",)).result.comparison
+    assert found.word is None and found.short.count("never ends") == 2

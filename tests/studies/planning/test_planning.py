@@ -152,6 +152,9 @@ FAILING = SimpleNamespace(**vars(RESULT) | {"elastic": SimpleNamespace(goodput=0
         (FASTER, {"dense_time": 1.0}, RESULT, (2.0, 1.0, 0.0), "2 times as fast"),
         ("throughput 80 samples/s", {}, RESULT, (100.0, 0.25, -0.375), "100 samples/s"),
         ("iteration time 750 ms", {}, RESULT, (0.5, 0.5, -0.25), "500 ms"),
+        ("iteration time 2 s", {}, FAILING, (1.0, 1.0, 0.0), "1 s"),
+        ("throughput 40 samples/s", {}, FAILING, (50.0, 0.25, -0.375), "50 samples/s"),
+        (FASTER, {"dense_time": 2.0}, FAILING, (2.0, 1.0, 0.0), "2 times as fast"),
         ("time 3 hours", {"samples": 36e4}, RESULT, (3600.0, 2.0, 0.5), "1 h"),
         ("time 90 minutes", {"samples": 359e3}, RESULT, (3590.0, 5400 / 3590 - 1, 2700 / 3590 - 1), "3590 s"),
         ("time 2 days", {"samples": 72e4}, FAILING, (14400.0, 11.0, 5.0), "4 h"),
@@ -370,6 +373,7 @@ def test_a_target_of_a_whole_training_needs_its_samples():
     failing = load(scenario, {"cluster.membership": {"mean_time_between_failures": "20 min"}})
     longer = plan_backwards(failing, "time 2 days", ["inner_steps"], Training(samples=1e9))["now"]["value"]
     assert longer == pytest.approx(hours / run(failing).document["elastic"]["goodput"])
+    assert "is in none of these times" in plan_backwards(failing, "compute utilisation 80 %", ["inner_steps"])["note"]
     lost = load(scenario, {"cluster.membership": {"mean_time_between_failures": "1 us", "healing_time": "1 h"}})
     assert plan_backwards(lost, "time 2 days", ["inner_steps"], Training(samples=1e9))["now"]["shown"] == "never"
     with pytest.raises(InputError, match="--samples and --price of the training"):

@@ -105,3 +105,14 @@ def test_a_wish_that_cannot_be_met_is_refused_by_name(wish, text):
     with pytest.raises(InputError, match=text) as caught:
         table(**wish)
     assert next(iter(wish)) in str(caught.value)
+
+
+def test_verdicts_count_what_is_lost_where_machines_come_and_go():
+    """A machine fails in 20 s or 1 s, and the time of a step that is lost with each failure grows with the method's."""
+    vary = {"sparsifier": METHODS, "cluster.membership": [{"mean_time_between_failures": time} for time in (20, 1e-3)]}
+    base = load("quickstart", {"ignore_memory": True}).resolved()
+    rows = sweep({"base": base, "vary": vary, "verdicts": True}, workers=1).to_dict("records")
+    dense, never, topk, lost = rows
+    ratio = dense["elastic.iteration_time_s"] / topk["elastic.iteration_time_s"]
+    assert topk["speed_up"] == pytest.approx(ratio) != dense["iteration_time_s"] / topk["iteration_time_s"]
+    assert not never["elastic.finishes"] and not lost["elastic.finishes"] and lost["verdict"] is None
