@@ -137,7 +137,8 @@ class VerdictColumns(
     """Further columns of a sweep with `verdicts: true`."""
 
     speed_up: Annotated[
-        float | None, says("time of dense, all else the same, over this one's; missing for dense itself", "1")
+        float | None,
+        says("time of dense, all else the same, over this one's, with all losses; missing for dense itself", "1"),
     ]
     speed_up_low: Annotated[float | None, says("5th percentile of the speed-up over dense", "1")]
     speed_up_high: Annotated[float | None, says("95th percentile of the speed-up over dense", "1")]
