@@ -50,7 +50,7 @@ def random_events(nodes: int, up: float, down: float, random: np.random.Generato
 
 
 def events_of_copies(events: Iterable[Event], each: int) -> Iterator[Event]:
-    """The same of copies of the model, on `each` nodes that follow each other: one is there while all its nodes are."""
+    """Events of copies of the model, on `each` nodes that follow each other: one is there while all its nodes are."""
     away = defaultdict[int, set[int]](set)
     for time, node, joins in events:
         missing = away[node // each]

@@ -42,7 +42,7 @@ def describe_change(name: str, against: str, time: float, other: float, terms: d
 
 
 def describe_times(names: Sides, results: tuple[RunResult, RunResult], terms: dict[str, float]) -> str:
-    """As `describe_change`, of the results of two runs; before it what either loses where machines come and go."""
+    """What either run loses where machines come and go, and then what `describe_change` says of them undisturbed."""
     time, other = (each.iteration_time for each in results)
     change = describe_change(*names, time, other, terms)
     pairs = [(name, each, each.elastic) for name, each in zip(names, results, strict=True)]
