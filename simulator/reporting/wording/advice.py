@@ -9,6 +9,7 @@ from simulator.records import astuple
 from simulator.reporting.answers.advised import Availability, LookedAt, MethodAdvice, RankedRow
 from simulator.reporting.wording.blocks import Block, Table, Text, columns, texts
 from simulator.reporting.wording.explanation import sensitivity_blocks
+from simulator.scenario.cluster import LEFT_OUT
 from simulator.units import show_probability
 
 _RANKED = 10
@@ -138,6 +139,7 @@ def advice_blocks(advice: MethodAdvice) -> Iterator[Block]:
     if place is not None:
         yield from texts(_join_exports(place.lines), "command")
         yield from texts((f"{place.where}: {note}" for note in place.notes), "note")
+    yield from texts((note for note in advice.notes if note == LEFT_OUT), "note")
     yield Text(_BRIEF_LIMIT, "dim")
 
 

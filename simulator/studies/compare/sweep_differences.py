@@ -25,6 +25,7 @@ from simulator.reporting.answers.compared import (
     Varied,
     VersionChange,
 )
+from simulator.scenario.cluster import LEFT_OUT
 from simulator.studies.compare.verdict_words import is_alike
 from simulator.units import count_of, join_words
 
@@ -75,13 +76,14 @@ def compare_sweeps(a: SweepOutcome, b: SweepOutcome) -> SweepDifferences:
     known.sort(key=lambda item: -item[0])
     succeeded = [point for _, point, _ in known]
     summary = _summarise(succeeded, points)
+    lossy = any(row.get("elastic.goodput") is not None for row in (*a.rows, *b.rows))
     named = [(side, str(side.manifest.get("sweep", "")), side.manifest.get("sweep_digest")) for side in (a, b)]
     sides = [Side(side.place, name, digest, len(side.rows)) for side, name, digest in named]
     return SweepDifferences(
         compared="sweeps",
         a=sides[0],
         b=sides[1],
-        answer=_answer(summary),
+        answer=" ".join([_answer(summary), *([LEFT_OUT] if lossy else [])]),
         keys=list(keys),
         single_valued=single,
         values=_compare_values(a, b, keys),

@@ -20,7 +20,7 @@ from simulator.progress import Watch
 from simulator.records import replace
 from simulator.reporting.answers.advised import MethodAdvice
 from simulator.reporting.answers.explained import Sensitivity, Slope
-from simulator.reporting.wording.advice import full_advice_blocks
+from simulator.reporting.wording.advice import advice_blocks, full_advice_blocks
 from simulator.scenario.changes import with_value
 from simulator.scenario.reading import load
 from simulator.studies.advice import advice as of_advice
@@ -134,7 +134,9 @@ def test_without_dense_the_fastest_is_used_and_nothing_is_compared():
 @pytest.mark.long
 def test_iterations_of_methods_that_were_not_looked_at_leave_the_time_of_an_iteration():
     failing = scenario(bandwidth=1e7, cluster={"membership": {"mean_time_between_failures": 3600.0}})
-    document = advise(failing, {"terngrad": 5}, grid=Grid((Candidate(), DENSE), (None,), (None,)))
+    grid = Grid((Candidate(), DENSE), (None,), (None,))
+    document = advise(failing, {"terngrad": 5}, grid=grid)
+    assert "is in none of these times" in " ".join(lines_of(advice_blocks(of_advice.advise(failing, grid=grid)), 200))
     assert "is in none of these times" in document["notes"][-1]
     assert document["answer"].startswith("Use topk 0.01 (wfbp, ring) (")
     takes = f"{show_time(document['ranking'][0]['iteration_time_s'])} per iteration"

@@ -120,6 +120,8 @@ def test_sweeps_by_hand():
     b = [row(2.0, "A", {"n": 4}, forward=1.5, update=0.5), row(2.01, "b", {"n": 4}, forward=2.01)]
     b += [row(None, "C", {"n": 8}) | {"error": "too large"}, *(row(9.0, "x", {"n": n}) for n in (32, 64))]
     names = {"sweep": "mine", "sweep_digest": "0"}
+    failing = SweepOutcome("A", [one | {"elastic.goodput": 0.5} for one in a], ("n", "seed"), names)
+    assert "is in none of these times" in compare_sweeps(failing, SweepOutcome("B", b, ("n",), {})).answer
     made = compare_sweeps(SweepOutcome("A", a, ("n", "seed"), names), SweepOutcome("B", b, ("n",), {}))
     assert (made.keys, made.single_valued) == (["n"], [SingleValued("seed", "a", 1)])
     assert [(point.ratio, point.largest_term, point.same_inputs) for point in made.points] == [
