@@ -233,9 +233,5 @@ def _cell(scenario: Scenario, changes: Mapping[str, float]) -> MapCell:
     except InputError:
         return REFUSED
     time, other = prediction.lasting.time, rival.lasting.time
-    if not time:
-        return REFUSED
-    if math.isinf(max(time, other)):
-        return {**REFUSED, "title": "never ends where machines come and go, with this method or dense"}
-    verdict = compare_spreads(prediction.lasting, rival.lasting).word if other else "alike"
-    return describe_cell(time, other, verdict, opponent.words)
+    verdict = compare_spreads(prediction.lasting, rival.lasting).word if time and other else "alike"
+    return describe_cell(time, other, verdict, opponent.words) if time else REFUSED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -154,6 +155,8 @@ def render_map(
 
 def describe_cell(time: float, other: float, verdict: str, rival: str) -> MapCell:
     """How many times faster the method is than the fastest dense run, by the seconds of an iteration."""
+    if math.isinf(max(time, other)):
+        return {**REFUSED, "title": "never ends, with this method or with dense"}
     speed_up = other / time
     ratio, side = max(speed_up, 1 / speed_up), "faster" if speed_up >= 1 else "slower"
     words = {"undecided": ", not decided", "alike": ", no difference"}.get(verdict, "")

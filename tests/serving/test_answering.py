@@ -92,6 +92,7 @@ def test_the_map_is_of_doublings_and_of_bandwidths_in_two_digits_around_the_scen
         ((0.5, 1.0), "undecided", "2.00", "2.00 times faster: 500 ms, d: 1 s, not decided", "faster shade-3 undecided"),
         ((1.05, 1.0), "yes", "0.95", "1.05 times slower: 1.05 s, d: 1 s", "slower shade-1"),
         ((1.0, 1.0), "alike", "1.00", "1.00 times faster: 1 s, d: 1 s, no difference", "faster shade-0 undecided"),
+        ((math.inf, 1.2), "no", "–", "never ends, with this method or with dense", "refused"),
         ((0.1, 1.2), "yes", "12", "12.00 times faster: 100 ms, d: 1.2 s", "faster shade-4"),
     ],
 )
