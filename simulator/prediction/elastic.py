@@ -78,20 +78,19 @@ def follow(
     `apart`: nodes do not wait for each other, so that a failure loses the step of its own node and nothing else. The
     error is that of the mean over `parts` equal parts of the time.
     """
-    there = np.ones(nodes, dtype=bool)
+    there = [True] * nodes
     clock = worked = seen = lost = waited = present = 0.0
     failures, count = 0, nodes
-    progress, edges = np.zeros(parts), np.arange(parts + 1) * (seconds / parts)
+    spans = list[tuple[float, float, float]]()  # of time, and the steps of nodes that last of it
     # Up to which seconds of work steps were counted, and when that was: of all together, or of each node.
-    counted = np.zeros((nodes if apart else 1, 2))
+    counted = [(0.0, 0.0)] * (nodes if apart else 1)
 
     def count_steps(place: int, those: int, whole: bool = True) -> None:
-        since, before = counted[place].tolist()
+        since, before = counted[place]
         done = (worked - since) / step
         done = math.floor(done + 1e-9) if whole else done  # a step that ends with the time counts, rounded or not
-        if done:  # spread evenly over the parts of the time that it took
-            covered = np.minimum(clock, edges[1:]) - np.maximum(before, edges[:-1])
-            progress[:] += done * those * np.maximum(covered, 0.0) / (clock - before)
+        if done:
+            spans.append((before, clock, done * those))
         counted[place] = since + done * step, clock
 
     for time, node, joins in chain(events, [(math.inf, 0, True)]):  # after the last event, all go on
@@ -104,7 +103,7 @@ def follow(
             clock = until
         if time >= seconds:
             break
-        if joins == bool(there[node]):
+        if joins == there[node]:
             continue
         place = node if apart else 0
         if not (apart and joins):
@@ -114,12 +113,16 @@ def follow(
         if not joins:
             failures += 1
             noticed = clock if apart else max(clock, min(time + detection, seconds))
-            lost += (worked - counted[place, 0]) / (nodes if apart else 1) + noticed - clock
+            lost += (worked - counted[place][0]) / (nodes if apart else 1) + noticed - clock
             clock = noticed
         if apart or not joins:  # what was under way is lost, or begins
             counted[place] = worked, clock
-    for place in np.flatnonzero(there).tolist() if apart else [0]:
+    for place in [node for node in range(nodes) if there[node]] if apart else [0]:
         count_steps(place, 1 if apart else count, whole=False)
+    first, end, steps = np.array(spans or [(0.0, 1.0, 0.0)]).T[:, :, None]
+    edges = np.arange(parts + 1) * (seconds / parts)
+    covered = np.maximum(np.minimum(end, edges[1:]) - np.maximum(first, edges[:-1]), 0.0)
+    progress = (steps * covered / (end - first)).sum(axis=0)
     error = float(progress.std(ddof=1) * np.sqrt(parts))
     return Followed(seconds, float(progress.sum()), float(lost), waited, present / (seconds * nodes), failures, error)
 
