@@ -16,7 +16,17 @@ from simulator.prediction.doubts.collect import collect_doubts
 from simulator.prediction.doubts.doubt import Doubt
 from simulator.prediction.doubts.own_error import MODEL, shipped_tails
 from simulator.prediction.doubts.software import find_slowed
-from simulator.prediction.doubts.spread import Gains, Response, Spread, group_shared, is_heavy, moved, respond_linearly
+from simulator.prediction.doubts.spread import (
+    Asked,
+    Gains,
+    Response,
+    Spread,
+    group_shared,
+    is_heavy,
+    moved,
+    respond,
+    respond_linearly,
+)
 from simulator.prediction.measured import WHOLE, conditioning_values, simulated_seconds
 from simulator.prediction.simulated import Simulated, simulate_batch, simulate_scenario
 from simulator.records import Record
@@ -50,20 +60,23 @@ class Known(Record, eq=False):
     A doubt has the value 0 where its figure is what it is taken to be, and -1 and 1 at its ends. Before, values are
     independent normal variables whose 5th and 95th percentiles are the ends. `means`: after the measurement, by the key
     of responses. `gains`: of each doubt in the vectors g with which the values of all have the covariance I - g1 g1' -
-    g2 g2' ..., one for each measured quantity, by the effects of the ends that make it smaller and larger. `sizes`: the
-    logarithm of each doubt's width at this job. `digest`: of the job.
+    g2 g2' ..., one for each measured quantity, by the effects of the ends that make it smaller and larger; `linear`:
+    theirs for responses of first order, from such slopes of the whole iteration: where gains and responses
+    are taken alike, no more than its noise is left of the measured job itself. `sizes`: the logarithm of each doubt's
+    width at this job. `digest`: of the job.
     """
 
     digest: str
     settled: tuple[SettledQuantity, ...]
     means: Mapping[_Key, float]
     gains: Mapping[_Key, Gains]
+    linear: Mapping[_Key, Gains]
     sizes: Mapping[_Key, float]
 
 
 class Carried(Record, eq=False):
-    """What a measurement says of a scenario: `prior`: its simulation without it, with its `doubts`; `means` and `gains`
-    as of `Known`, in the ends of this scenario."""
+    """What a measurement says of a scenario: `prior`: its simulation without it, with its `doubts`; `means`, `gains`
+    and `linear` as of `Known`, in the ends of this scenario."""
 
     asked: Scenario
     known: Known
@@ -71,6 +84,7 @@ class Carried(Record, eq=False):
     doubts: Sequence[Doubt]
     means: Mapping[_Key, float]
     gains: Mapping[_Key, Gains]
+    linear: Mapping[_Key, Gains]
 
     @property
     def scenario(self) -> Scenario:
@@ -79,7 +93,7 @@ class Carried(Record, eq=False):
 
     def narrowed(self, responses: Sequence[Response]) -> tuple[Response, ...]:
         """Responses with what is known of each."""
-        return tuple(item._replace(gains=self.gains.get(item.key, ())) for item in responses)
+        return tuple(it._replace(gains=(self.gains if it.exact else self.linear).get(it.key, ())) for it in responses)
 
 
 def describe_settled(carried: Carried, spread: Spread) -> str | None:
@@ -95,8 +109,11 @@ def describe_settled(carried: Carried, spread: Spread) -> str | None:
         parts.append(f"{name} {show_time(item.measured)}, predicted {show_time(item.before)} ({off})")
     if not carried.gains:
         return f"{'; '.join(parts)}. It is not carried over to this job"
-    blind = tuple(item._replace(gains=()) for item in spread.responses)
-    before = Spread(float(carried.prior.figures.times.mean()), blind, spread.iterations, spread.tails)
+    time = float(carried.prior.figures.times.mean())
+    prior = Asked(carried.prior, carried.doubts, time)
+    simulated = any(item.exact for item in spread.responses)
+    blind = respond([prior])[0] if simulated else tuple(respond_linearly(carried.doubts, time))
+    before = Spread(time, blind, spread.iterations, spread.tails)
     sides = (f"{show_time(it.time)} ({' to '.join(map(show_time, it.interval()))})" for it in (before, spread))
     moves = [(item, carried.means.get(item.key, 0.0)) for item in spread.responses]
     moves.sort(key=lambda move: -abs(move[0].towards(move[1]) * move[1]))
@@ -130,15 +147,16 @@ def carry(asked: Scenario, measured: Measured, prior: Simulated, doubts: Sequenc
     known = _known.get((at.digest, measured.fingerprint), lambda: _learn(at, measured))
     here = known.digest == prior.scenario.digest
     explained = all(abs(item.off) <= 1 for item in known.settled)
-    means, gains = dict[_Key, float](), dict[_Key, Gains]()
+    means, gains, linear = dict[_Key, float](), dict[_Key, Gains](), dict[_Key, Gains]()
     for group in group_shared(doubts):
         key = group[0].response_key
         if key in known.gains and (here or (explained and key[0] != MODEL)):
             mine, other = _size(group), known.sizes[key]
             alike = min(mine, other) / max(mine, other) if max(mine, other) else 1.0
             means[key] = alike * known.means[key]
-            gains[key] = tuple((alike * below, alike * above) for below, above in known.gains[key])
-    return Carried(asked, known, prior, doubts, means, gains)
+            for into, all_gains in ((gains, known.gains), (linear, known.linear)):
+                into[key] = tuple((alike * below, alike * above) for below, above in all_gains[key])
+    return Carried(asked, known, prior, doubts, means, gains, linear)
 
 
 def _size(group: Sequence[Doubt]) -> float:
@@ -158,19 +176,20 @@ def _learn(at: Scenario, measured: Measured) -> Known:
     groups, heavy = group_shared(doubts), prior.plan.live or is_heavy(prior.plan)
     names = [name for name in values if name in WHOLE or not heavy]
     if not names or not time:
-        return Known(at.digest, (), {}, {}, {})
+        return Known(at.digest, (), {}, {}, {}, {})
     free = [group for group in groups if any((it.change or it.shift) and not it.stepwise for it in group)]
     keys, linear = [group[0].response_key for group in free], {it.key: it for it in respond_linearly(doubts, time)}
     job = _Job(without_randomness(at), free, names, time)
-    ends = [(np.full(len(names), linear[key].low), np.full(len(names), linear[key].high)) for key in keys]
-    ends = ends if heavy else job.ends()
+    first = [(np.full(len(names), linear[key].low), np.full(len(names), linear[key].high)) for key in keys]
+    ends = first if heavy else job.ends()
     begin = job.seen(prior)
     seen, wanted = begin, np.array([job.scaled(name, values[name]) for name in names])
     slopes = _slopes(ends, wanted - begin)
     fixed = math.fsum(max(abs(it.low), abs(it.high)) ** 2 for it in linear.values() if it.key not in keys)
-    noise = np.array([measured.noise**2 + (fixed if name in WHOLE else 0.0) for name in names])
+    stretch = shipped_tails().stretch[90]  # what doubts give is stretched to an interval, which the noise is already
+    noise = np.array([(measured.noise / stretch) ** 2 + (fixed if name in WHOLE else 0.0) for name in names])
     total = multiply(slopes, slopes.T) + noise * np.eye(len(names))
-    half, means = shipped_tails().stretch[90] * np.sqrt(np.diag(total)), np.zeros(len(free))
+    half, means = stretch * np.sqrt(np.diag(total)), np.zeros(len(free))
     settled = [
         SettledQuantity(name, values[name], job.seconds(name, begin[n]), 0.0, (wanted - begin)[n] / half[n])
         for n, name in enumerate(names)
@@ -189,13 +208,19 @@ def _learn(at: Scenario, measured: Measured) -> Known:
         if abs(left).max() < _CLOSE * measured.noise:
             break
         step = weigh_rows(solve_symmetric(total, left + _weigh_each(slopes, means)), slopes)
-    ends = ends if heavy else job.ends(dict(zip(keys, means.tolist(), strict=True)))
-    sides = [_gains(_slopes(ends, np.full(len(names), side)), noise).T.tolist() for side in (-1.0, 1.0)]
+    ends = first if heavy else job.ends(dict(zip(keys, means.tolist(), strict=True)))
+    noise += ((wanted - seen) / stretch) ** 2  # so is what no doubt explains: the measured time is in the interval
+    whole = np.array([name in WHOLE for name in names])
+    first = [
+        (np.where(whole, least, low), np.where(whole, most, high))
+        for (least, most), (low, high) in zip(first, ends, strict=True)
+    ]
     return Known(
         at.digest,
         tuple(item._replace(after=job.seconds(item.quantity, seen[n])) for n, item in enumerate(settled)),
         dict(zip(keys, means.tolist(), strict=True)),
-        {key: tuple(zip(below, above, strict=True)) for key, below, above in zip(keys, *sides, strict=True)},
+        _gains_of(keys, ends, noise),
+        _gains_of(keys, first, noise),
         {group[0].response_key: _size(group) for group in free},
     )
 
@@ -247,6 +272,12 @@ def _slopes(ends: Sequence[tuple[Floats, Floats]], signs: Floats) -> Floats:
 
 def _weigh_each(slopes: Floats, values: Floats) -> Floats:
     return np.array([weigh(row, values) for row in slopes])
+
+
+def _gains_of(keys: Sequence[_Key], ends: Sequence[tuple[Floats, Floats]], noise: Floats) -> dict[_Key, Gains]:
+    """The gains of each doubt about its lower and its upper end."""
+    sides = [_gains(_slopes(ends, np.full(len(noise), side)), noise).T.tolist() for side in (-1.0, 1.0)]
+    return {key: tuple(zip(below, above, strict=True)) for key, below, above in zip(keys, *sides, strict=True)}
 
 
 def _gains(slopes: Floats, noise: Floats) -> Floats:

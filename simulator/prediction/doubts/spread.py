@@ -82,7 +82,7 @@ def respond(asked: Sequence[Asked]) -> list[tuple[Response, ...]]:
     random = [base is not each.simulated.scenario for base, each in zip(steady, asked, strict=True)]
     changed = list[Scenario]()
     for each, chosen, base, anew in zip(asked, closer, steady, random, strict=True):
-        means = ((response, each.means.get(response.key, 0.0)) for response in chosen)
+        means = ((response, each.means.get(response.key)) for response in chosen)
         changed += [base] if chosen and anew else []
         changed += [_at_end(base, response, end, mean) for response, mean in means for end in (-1.0, 1.0)]
     simulated = iter(simulate_batch(changed, terms=False))
@@ -98,7 +98,10 @@ def respond(asked: Sequence[Asked]) -> list[tuple[Response, ...]]:
 
 
 def _look_closer(asked: Asked, linear: Sequence[Response]) -> list[Response]:
-    """The responses to simulate: of doubts that can be changed, and that matter to first order, or may."""
+    """The responses to simulate: of doubts that can be changed, and that matter to first order, or may.
+
+    So are all that a measurement moved, since what it says of them was simulated too.
+    """
     plan = asked.simulated.plan
     if plan.live or is_heavy(plan) or not asked.time:
         return []
@@ -106,14 +109,18 @@ def _look_closer(asked: Asked, linear: Sequence[Response]) -> list[Response]:
     return [
         response
         for response, items in changeable
-        if items and (max(-response.low, response.high) > _SMALL or not all(item.more for item in items))
+        if response.key in asked.means
+        or (items and (max(-response.low, response.high) > _SMALL or not all(item.more for item in items)))
     ]
 
 
-def _at_end(scenario: Scenario, response: Response, end: float, mean: float) -> Scenario:
-    """The scenario with the figures at one end, which is that much from their mean."""
+def _at_end(scenario: Scenario, response: Response, end: float, mean: float | None) -> Scenario:
+    """The scenario with the figures at one end, which is that much from where a measurement moved their mean, if any
+    did."""
     for item in response.doubts:
-        scenario = scenario if item.change is None else item.change(scenario, end + mean if item.absolute else end)
+        change = item.change if mean is None else item.change or item.shift
+        if change is not None:
+            scenario = change(scenario, end + (mean or 0.0) if item.absolute else end)
     return scenario
 
 
