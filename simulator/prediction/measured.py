@@ -17,7 +17,8 @@ def measured_values(scenario: Scenario) -> dict[str, float]:
 
     Seconds are the samples of all copies over the throughput. Where the iteration time is stated too, it alone counts.
     """
-    return {} if scenario.measured is None else _values(scenario.measured, scenario)
+    values = {} if scenario.measured is None else _values(scenario.measured, scenario)
+    return {name: value for name, value in values.items() if value > 0}
 
 
 def _values(measured: Measured, scenario: Scenario) -> dict[str, float]:
@@ -25,13 +26,14 @@ def _values(measured: Measured, scenario: Scenario) -> dict[str, float]:
     throughput = stated.pop(THROUGHPUT, None)
     if throughput is not None and ITERATION not in stated:
         stated = {THROUGHPUT: seconds_of(scenario, throughput)} | stated
-    return {name: value for name, value in stated.items() if value > 0}
+    return stated
 
 
 def conditioning_values(measured: Measured, at: Scenario) -> dict[str, float]:
     """The seconds that a measurement says of the scenario that it was taken of, which its doubts are narrowed by.
 
-    Nothing where constants were fitted to it: what it says is in them already.
+    A phase of 0 says that all of it is hidden, within a noise that is a share of the whole iteration. Nothing where
+    constants were fitted to it: what it says is in them already.
     """
     values = _values(measured, at)
     return {key: each for key, each in values.items() if key not in NO_SECONDS and not is_used_in_fit(measured, key)}

@@ -29,7 +29,7 @@ from simulator.scenario.versions import versions
 from simulator.schedulers.base import Scheduler
 from simulator.sparsifiers.base import Sparsifier
 from simulator.topologies.base import Topology
-from simulator.units import Density, PositiveSeconds, SamplesPerSecond, Seconds
+from simulator.units import Density, Fraction, PositiveSeconds, SamplesPerSecond, Seconds
 
 NOTES = ("name", "question", "versus", "measured")
 """Keys of a scenario that its prediction does not depend on; but for a measurement that narrows it."""
@@ -65,7 +65,8 @@ class Measured(Spec):
     - `first_synchronisation`: the same of the first one of a process.
     - `density_selected`: the share of the elements that one worker chooses.
     - `density_aggregated`: the share of the elements that the sum over all workers touches.
-    - `communication_exposed`: `exposed_communication` as a share of `iteration_time`, instead of it.
+    - `communication_exposed`: `exposed_communication` as a share of `iteration_time`, instead of it; 0: all is
+      hidden.
     - `source`: where the figure was published, or who measured it.
     - `at`: where the scenario is not the one that was measured: the dotted keys that differed, with their values then.
     - `noise`: half the width of the 90 % interval of a measured time, over the whole iteration; 3 %, a prior, if none
@@ -85,7 +86,7 @@ class Measured(Spec):
     first_synchronisation: Seconds | None = None
     density_selected: Density | None = None
     density_aggregated: Density | None = None
-    communication_exposed: Density | None = None
+    communication_exposed: Fraction | None = None
     source: str
     used_in_fit: bool | tuple[str, ...] = False
     at: Any = Field(default_factory=dict, json_schema_extra={"type": "object"})

@@ -75,6 +75,9 @@ def validate(
     return ValidatedModel(rows, *scoreboard(rows), judged, sum_up_signs(judged), formula_scoreboard(rows), versions())
 
 
+NO_ERROR = "an error is relative to what was measured, and none is to 0"
+
+
 class _TaskRows(NamedTuple):
     """The rows of a task, with the problems of what cannot be read or run."""
 
@@ -94,8 +97,10 @@ def _carry_out(tasks: Sequence[ValidationTask]) -> list[_TaskRows]:
         task, scenario = pair[0], unless_refused(pair[1])
         if scenario is None:
             return _TaskRows(collectives=list(table_rows(task.path, task.group)))
-        if scenario.measured is None or not measured_values(scenario):
+        if scenario.measured is None:
             return _TaskRows()
+        if not measured_values(scenario):
+            raise InputError(Problem(scenario.name, "a measured value above 0", "0", NO_ERROR))
         return _TaskRows(list(_rows(unless_refused(next(predictions)), scenario, scenario.measured, task.group)))
 
     made = try_each(zip(tasks, read, strict=True), rows_of)
@@ -104,6 +109,7 @@ def _carry_out(tasks: Sequence[ValidationTask]) -> list[_TaskRows]:
 
 def _rows(prediction: Prediction, scenario: Scenario, measured: Measured, group: str) -> Iterator[Whole]:
     stated, judged = _judged(prediction, group)
+    zero = [f"{name} was measured as 0 and has no row: {NO_ERROR}" for name, it in measured.stated.items() if not it]
     for quantity, value in measured_values(scenario).items():
         predicted = predicted_value(quantity, prediction)
         whole = quantity in WHOLE
@@ -123,7 +129,7 @@ def _rows(prediction: Prediction, scenario: Scenario, measured: Measured, group:
             "used_in_fit": is_used_in_fit(measured, quantity),
             **_formulas(prediction, quantity, value),
             "digest": prediction.scenario.digest,
-            "warnings": prediction.result.warning_texts,
+            "warnings": [*prediction.result.warning_texts, *zero],
         }
         yield Whole(row, scenario, judged.settled())
 

@@ -84,6 +84,11 @@ def test_exposed_communication_tells_links_from_compute(before):
     assert computes["backward"] > 1.05 * waits["backward"]
     share = {"communication_exposed": (exposed + 0.2 * time) / (1.2 * time)}
     assert run(load(measured(1.2 * time, **share))).result.breakdown == pytest.approx(waits, rel=1e-6)
+    hidden, none = (
+        run(load(measured(time, **{name: 0}))).result.breakdown
+        for name in ("exposed_communication", "communication_exposed")
+    )
+    assert hidden == none and hidden["communication_exposed"] < 0.9 * exposed
 
 
 def test_what_was_measured_is_that_of_the_file_whatever_is_changed(before):

@@ -53,6 +53,13 @@ def test_a_throughput_that_is_predicted_exactly_has_no_error_and_counts_with_who
     assert all(row["intervals"] and row["baseline_signed_error"] is not None for row in document.rows)
 
 
+def test_a_phase_of_0_has_no_row_and_the_rows_beside_it_say_so():
+    (row,) = validate(scenarios=[scenario(iteration_time=0.2, communication_exposed=0)]).rows
+    assert any("exposed_communication was measured as 0 and has no row" in each for each in row["warnings"])
+    with pytest.raises(InputError, match="none is to 0"):
+        validate(scenarios=[scenario(exposed_communication=0)])
+
+
 def test_time_and_throughput_of_one_run_are_one_row():
     made = scenario(iteration_time="1 s", throughput=f"{8 / 1.009} samples/s")
     assert measured_values(made) == {"iteration_time": 1.0}
