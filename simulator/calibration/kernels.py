@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from simulator.calibration.fits.accuracy import FittedLine, errors_as_dict, mean_error
+from simulator.calibration.fits.accuracy import FittedLine, errors_as_dict, mean_error, misses, refuse_useless
 from simulator.calibration.fits.families import Fitted, Repeats
 from simulator.calibration.fits.selection import (
     FOLDS,
@@ -21,12 +21,16 @@ from simulator.calibration.fits.selection import (
     judge,
 )
 from simulator.calibration.timings import Timing, Timings
+from simulator.calibration.yaml_text import quantity_text
 from simulator.errors import InputError, Problem
-from simulator.hardware.kernels import INDEX_SIZED
+from simulator.hardware.kernels import INDEX_SIZED, KERNEL_TRAFFIC, KERNELS
+from simulator.hardware.widths import same_device
 from simulator.models.curves import Floats
 from simulator.models.groups import group_by
 from simulator.progress import Watch
 from simulator.records import Record, replace
+from simulator.scenario.named_parts import shipped_gpus
+from simulator.units import show_time
 
 TYPICAL = (2.0**14, 2.0**28)
 """Range of total elements, from layers to whole models, for which errors are also reported separately."""
@@ -96,8 +100,59 @@ def calibrate_kernels(timings: Timings, density: float = 0.001, watch: Watch | N
     if watch.interrupted and not made:
         raise KeyboardInterrupt
     if not made:
-        raise InputError(Problem("calibrate kernels", "two sizes or more of a kernel", f"one of {', '.join(kernels)}"))
+        raise InputError(Problem(_COMMAND, "two sizes or more of a kernel", f"one of {', '.join(kernels)}"))
     return made
+
+
+def refuse_impossible(fits: Mapping[str, KernelFit], device: str, bandwidth: float | None) -> list[str]:
+    """Warnings of kernels whose curve is poor, or that stream faster than the memory of their GPU: of `bandwidth` bytes
+    per second, otherwise as the package knows the device, otherwise as any GPU.
+
+    Raises InputError with every kernel whose curve says nothing of its timings, or whose times cannot be.
+    """
+    gpus = [gpu for gpu in shipped_gpus().values() if gpu.memory_bandwidth]
+    same = [gpu for gpu in gpus if device and gpu.device and same_device(device, gpu.device)]
+    rates = [bandwidth] if bandwidth else [gpu.memory_bandwidth or 0.0 for gpu in same or gpus]
+    problems, warnings = list[Problem](), list[str]()
+    for kernel, fit in fits.items():
+        error = fit.held_out_mape or 0.0
+        problems += refuse_useless(_COMMAND, f"a curve of {kernel} that describes timings left out", error, _CHECK)
+        warnings += misses(f"the curve of {kernel} misses timings left out", error, f"it is a guess; {_CHECK}")
+        if KERNELS[kernel].kind == "streaming" and not KERNELS[kernel].parts and not fit.axis:
+            wrong, warning = _compare_streaming(fit, min(rates), max(rates))
+            problems += wrong
+            warnings += warning
+    if problems:
+        raise InputError(problems)
+    return warnings
+
+
+def _compare_streaming(fit: KernelFit, least: float, most: float) -> tuple[list[Problem], list[str]]:
+    """What is impossible, and what is odd, of a kernel's largest call on memory of between `least` and `most` bytes per
+    second."""
+    size, seconds = float(fit.fit.measured.sizes[-1]), float(fit.fit.chosen.at(fit.fit.measured)[-1])
+    nbytes, launches = KERNEL_TRAFFIC[fit.kernel] * size, KERNELS[fit.kernel].launches
+    got, memory = (quantity_text(rate, "B/s") for rate in (nbytes / seconds, most))
+    fast, large = nbytes / seconds / most, nbytes > _CACHED
+    if fast > (_IMPOSSIBLE if large else _UNHEARD_OF):
+        return [Problem(_COMMAND, f"{fit.kernel} no faster than memory, {memory}", got, _CHECK)], []
+    if fast > _FASTER and large:
+        return [], [f"{fit.kernel} moves {got}, more than memory, {memory}: {_CHECK}"]
+    slow = _SLOW * (nbytes / least + launches * _LAUNCH)
+    if seconds > slow:
+        return [Problem(_COMMAND, f"at most {show_time(slow)} for {size:.6g} elements", show_time(seconds), _CHECK)], []
+    return [], []
+
+
+_COMMAND = "calibrate kernels"
+_CHECK = "check the unit of the times, and that elements are counted, not bytes"
+_FASTER, _IMPOSSIBLE, _UNHEARD_OF = 1.1, 2.0, 100.0
+"""Times the bandwidth of memory: data sheets are exact to a tenth; what is twice as fast was not streamed; no cache, in
+which small tensors stay, is a hundred times as fast."""
+_CACHED = 2.0**28
+"""Bytes that stay in the cache of no GPU."""
+_SLOW, _LAUNCH = 300, 1e-5
+"""Streaming does not take so many times as long as the bytes and launches of some 10 us: a unit is wrong."""
 
 
 def _fit(samples: list[Timing], density: float) -> KernelFit:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from simulator.calibration.collectives import CollectiveTimings, Key
+from simulator.calibration.fits.accuracy import refuse_useless
 from simulator.calibration.fits.families import Repeats
 from simulator.calibration.fits.selection import fit_curve
 from simulator.calibration.laws import (
@@ -43,8 +44,6 @@ _LEAST_SIZES = 3
 _UPPER = 0.75
 NCCL = "nccl"
 _ORDER = {NCCL: 0, "ring": 1}
-USELESS = 1.0
-"""A mean relative error above which no config is written."""
 
 
 def calibrate_network(
@@ -107,10 +106,10 @@ def calibrate_network(
         what = f"a series of {_LEAST_SIZES} sizes or more"
         raise InputError(Problem("calibrate network", what, f"{len(series) + len(alone)} shorter ones"))
     error = float(np.abs(laws[0].chosen.fitted).mean())
-    if error > USELESS:
-        hint = "give the machine with --fabric (NICs, links inside a node), or fit fewer series together (--where)"
-        what = f"a law of {laws[0].algorithm} that describes the measurements within {100 * USELESS:.0f} %"
-        raise InputError(Problem("calibrate network", what, f"{100 * error:.0f} % on average", hint))
+    hint = "give the machine with --fabric (NICs, links inside a node), or fit fewer series together (--where)"
+    what = f"a law of {laws[0].algorithm} that describes the measurements"
+    if useless := refuse_useless("calibrate network", what, error, hint):
+        raise InputError(useless)
     return NetworkFit(base, measured, curves, tuple(laws))
 
 

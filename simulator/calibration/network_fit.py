@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from simulator.calibration.collectives import CollectiveTimings, Key
-from simulator.calibration.fits.accuracy import FittedLine, errors_as_dict
+from simulator.calibration.fits.accuracy import FittedLine, errors_as_dict, misses
 from simulator.calibration.fits.families import Repeats
 from simulator.calibration.fits.selection import CurveFit
 from simulator.calibration.laws import FREE, LinkLaw, NcclLaw, all_seconds, all_times, split_seconds, term_of
@@ -75,8 +75,6 @@ def part_errors(law: Law, series: Mapping[Key, Repeats]) -> PartErrors:
 
 
 LARGE = float(2**20)
-POOR = 0.2
-"""Mean relative error on its own measurements above which a law is warned about."""
 
 
 def law_errors(law: Law, series: Mapping[Key, Repeats]) -> Floats:
@@ -196,12 +194,11 @@ class NetworkFit(Record):
             )
         for law in self.laws:
             error = float(np.abs(law.chosen.fitted).mean())
-            if error > POOR:
-                made.append(
-                    f"the law of {law.algorithm} misses its own measurements by {100 * error:.0f} % on average: for "
-                    "other sizes and numbers of workers it is a guess; give the links of the machine with --fabric, "
-                    "or fit fewer series together (--where)"
-                )
+            then = (
+                "for other sizes and numbers of workers it is a guess; give the links of the machine with --fabric, "
+                "or fit fewer series together (--where)"
+            )
+            made += misses(f"the law of {law.algorithm} misses its own measurements", error, then)
         return made
 
     def as_dict(self) -> Mapping[str, Any]:

@@ -85,6 +85,7 @@ def calibrate_kernels(
     """
     from simulator.calibration.configs import About, gpu_config
     from simulator.calibration.kernels import calibrate_kernels as fit_kernels
+    from simulator.calibration.kernels import refuse_impossible
     from simulator.calibration.timings import TimingRows, parse_filter, read_timings
     from simulator.units import read_quantity
 
@@ -113,6 +114,7 @@ def calibrate_kernels(
         "kernels": [fit.as_dict() for fit in fits.values()],
         "device": device,
         "software": software,
+        "warnings": refuse_impossible(fits, device, rate),
         **timings.as_dict(),
     }
     if not watch.interrupted:

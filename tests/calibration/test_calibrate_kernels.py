@@ -164,6 +164,37 @@ def test_outliers_do_not_move_the_curve(tmp_path):
     assert made.slope == pytest.approx(1.4e-11, rel=0.02) and made.intercept == pytest.approx(8e-6, rel=0.02)
 
 
+@pytest.mark.parametrize(
+    ("elements", "seconds", "expected"),
+    [
+        (1, lambda place: 1e6, "at most 638.8 ms"),  # 300 (12 B 2^27 / 760 GB/s + 10 us)
+        (1, lambda place: 1e3, "at most 638.8 ms"),
+        (1, lambda place: 1e-6, "elementwise no faster than memory, 760 GB/s"),
+        (4, lambda place: 1, "got 2793.9 GB/s"),  # 4 x 12 B 2^27 / (5 us + 12 B 2^27 / 700 GB/s)
+        (1, lambda place: 1e6 if place > 7 else 1, "within 100 %"),
+    ],
+    ids=["microseconds as seconds", "milliseconds as seconds", "seconds as a million", "bytes as elements", "mixed"],
+)
+def test_times_that_cannot_be_are_refused(tmp_path, elements, seconds, expected):
+    rows = ["device,kernel,elements,seconds"]
+    for place, n in enumerate(2**i for i in range(14, 28)):
+        rows.append(f"A,elementwise,{elements * n},{seconds(place) * (5e-6 + 12 * n / 700e9)}")
+    table = write(tmp_path / "k.csv", "\n".join(rows))
+    assert expected in refuse(table, "--memory-bandwidth", "760 GB/s", "--out", tmp_path / "gpu.yaml")
+    assert not (tmp_path / "gpu.yaml").exists()
+
+
+def test_a_poor_curve_and_one_above_the_bandwidth_of_a_known_device_are_warned_of(tmp_path):
+    """On a V100 of 900 GB/s, 1.2 x 900 GB/s; and times of which every second is half as long again."""
+    rows = ["device,kernel,elements,seconds"]
+    for place, n in enumerate(2**i for i in range(14, 28)):
+        rows += [f"Tesla V100,copy,{n},{8 * n / 1080e9}", f"Tesla V100,sort,{n},{(1 + place % 2 / 2) * 1e-9 * n}"]
+    warned = calibrate(write(tmp_path / "k.csv", "\n".join(rows)), "--out", tmp_path / "gpu.yaml")["warnings"]
+    assert len(warned) == 2
+    assert "copy moves 1080 GB/s, more than memory, 900 GB/s" in warned[0]
+    assert "the curve of sort misses timings left out by" in warned[1]
+
+
 def test_parts_of_kernels_are_left_out_and_counted(tmp_path):
     rows = [RECORDED, *(row(kernel, n, 1e-5) for n in (1024, 2048, 4096) for kernel in ("sort", "nonzero", "pack"))]
     document = calibrate(write(tmp_path / "k.csv", "\n".join(rows)), "--out", tmp_path / "gpu.yaml")

@@ -5,10 +5,10 @@ import pytest
 from command_line import answered, printed
 
 from simulator.calibration.collectives import CollectiveTimings, Key, Reading, Sample, read_collectives
+from simulator.calibration.fits.accuracy import POOR
 from simulator.calibration.fits.families import Repeats
 from simulator.calibration.laws import NcclLaw, describe_library, fit_nccl_law, summed_in_switch
 from simulator.calibration.network import calibrate_network
-from simulator.calibration.network_fit import POOR
 from simulator.component import build
 from simulator.errors import InputError
 from simulator.fabrics.base import Fabric

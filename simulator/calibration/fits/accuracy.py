@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from simulator.errors import Problem
 from simulator.models.curves import Floats
 from simulator.models.widths import student_95
 from simulator.records import Record
@@ -35,6 +36,22 @@ def errors_as_dict(signed: Floats | Sequence[float]) -> dict[str, float | int] |
 def mean_error(signed: Floats) -> float | None:
     """The mean absolute value of signed errors; None where there are none."""
     return float(np.abs(signed).mean()) if len(signed) else None
+
+
+POOR, USELESS = 0.2, 1.0
+"""Mean relative errors above which a fit is warned about, and above which no config is written."""
+
+
+def misses(what: str, error: float, then: str) -> list[str]:
+    """The warning of a fit that is far from measurements, with what follows; none where it is near."""
+    return [f"{what} by {100 * error:.0f} % on average: {then}"] if error > POOR else []
+
+
+def refuse_useless(command: str, what: str, error: float, hint: str) -> list[Problem]:
+    """The problem with a fit that says nothing about its measurements; none where it does."""
+    if error <= USELESS:
+        return []
+    return [Problem(command, f"{what} within {100 * USELESS:.0f} %", f"{100 * error:.0f} % on average", hint)]
 
 
 class FittedLine(Record):
