@@ -273,7 +273,7 @@ def _command_line(text: str, path: str, _: str) -> Document:
     branches, depth = list[str](), 0
     for line in lines:
         depth += len(re.findall(r"^\s*(?:if|case)\b", line)) - len(re.findall(r"\b(?:fi|esac)\b", line))
-        for key, stated in _options(_expand(line, variables)):
+        for key, stated in dict(_options(_expand(line, variables))).items():  # of one command, the last one counts
             keys[key] = stated if keys.get(key, stated) == stated else Token(f"${key} (several values)")
             branches += [key] * (depth > 0)
     return Document(path, keys | ({"branches": branches} if branches else {}), {})

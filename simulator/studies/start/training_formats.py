@@ -51,10 +51,11 @@ def _of_deepspeed(stated: Stated) -> None:
         stated.refuse("pipeline.stages", "1 with ZeRO-2 and ZeRO-3", "DeepSpeed refuses it (runtime/pipe/module.py)")
     names = "train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "train_batch_size"
     micro, passes, total = (stated.find(name, int) for name in names)
-    copies = stated.count_copies(max(1, tensor), stages or 1)
-    if micro is None and total is not None and copies is not None:
+    sizes_known = stated.knows("tensor_parallel.autotp_size", "pipeline.stages")
+    copies = stated.count_copies(max(1, tensor), stages or 1) if sizes_known else None
+    if micro is None and total is not None and copies is not None and stated.knows(*names):
         micro = max(1, total // (copies * (passes or 1)))
-    stated.write_batch(micro, passes, total, copies, ", ".join(names[:2]))
+    stated.write_batch(micro, passes, total, copies, *names)
 
 
 def _write_one_bit(stated: Stated, stage: int) -> None:
@@ -107,7 +108,7 @@ def _of_megatron(stated: Stated) -> None:
         stated.write("parallelism.overlap", stated.get("tp_comm_overlap", False) or None)
     layers = stated.find("num_layers", int)
     each = stated.find("num_layers_per_virtual_pipeline_stage", int)
-    if each is not None and layers is not None:
+    if each is not None and layers is not None and stated.knows(*_AXES_OF_MEGATRON.values()):
         if layers % (stages * each):
             stated.refuse("num_layers_per_virtual_pipeline_stage", f"a part of {layers} layers on {stages} stages")
         stated.write("parallelism.pipeline.chunks", layers // (stages * each))
@@ -129,11 +130,12 @@ def _of_megatron(stated: Stated) -> None:
     stated.assume({"recompute_method": "uniform", "recompute_num_layers": 1, "recompute_modules": "core_attn"})
     stated.assume({"distributed_backend": "nccl", "transformer_impl": "transformer_engine"})
     stated.write_optimiser("optimizer")
-    copies = stated.count_copies(tensor, context, stages)
+    copies = stated.count_copies(tensor, context, stages) if stated.knows(*_AXES_OF_MEGATRON.values()) else None
     _write_distributed_optimiser(stated, copies, context)
     micro, total = stated.find("micro_batch_size", int), stated.find("global_batch_size", int)
     passes = stated.find("num_micro_batches", int)
-    stated.write_batch(micro, passes, total, copies, "micro_batch_size, global_batch_size")
+    keys = "micro_batch_size", "global_batch_size", "num_micro_batches"
+    stated.write_batch(micro, passes, total, copies, *keys)
     stated.compiled = "Kernels of Megatron-LM are fused"
     if isinstance(branches := stated.keys.pop("branches", None), list):
         stated.notes.append(f"Taken as given, although they stand in branches of the script: {', '.join(branches)}.")
@@ -170,7 +172,9 @@ def _write_sizes(stated: Stated, tensor: int) -> None:
         stated.write("workload.attention", stated.word("attention_backend", "", kernels))
     multiple = stated.get("make_vocab_size_divisible_by", 128) * tensor
     vocabulary = stated.find("vocab_size", int)
-    if vocabulary is None:
+    if not stated.knows("vocab_size", "tensor_model_parallel_size"):
+        stated.notes.append("vocabulary: it is padded to multiples of tensor-parallel ranks; state it.")
+    elif vocabulary is None:
         stated.notes.append("vocabulary: the file leaves it to the tokenizer; state it.")
     else:
         stated.write("workload.vocabulary", -(-vocabulary // multiple) * multiple, f"vocab_size, padded to {multiple}s")

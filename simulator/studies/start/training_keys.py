@@ -108,11 +108,16 @@ class Stated:
             self.refuse(key, f"one of {', '.join(words)}")
         return words[word]
 
+    def knows(self, *keys: str) -> bool:
+        """Whether no value of these keys is only known when the job starts."""
+        return self.unknown.keys().isdisjoint(keys)
+
     def write(self, to: str, value: Value | None, why: str = "") -> None:
-        """State a key of the scenario; nothing for none. `why`: what it comes from; else the key last asked for."""
-        stated = self.keys.get(self._asked) is not None and self._asked not in self.unknown
+        """State a key of the scenario; nothing for none, and for what is only known when the job starts. `why`: what it
+        comes from; else the key last asked for."""
+        stated = self.keys.get(self._asked) is not None
         key = self._names.get(self._asked, self._asked)
-        if value is not None:
+        if value is not None and self.knows(*(why or self._asked).split(", ")):
             self.lines[to] = value, why or (key if stated else f"default of {key}")
 
     def apply(self, rows: Mapping[str, str], prefix: str = "") -> None:
@@ -145,16 +150,18 @@ class Stated:
         return None if self.gpus is None else self.gpus // math.prod(sizes)
 
     def write_batch(
-        self, micro: int | None, passes: int | None, total: int | None, copies: int | None, why: str
+        self, micro: int | None, passes: int | None, total: int | None, copies: int | None, *keys: str
     ) -> None:
         """State the samples of an iteration of one copy, and its micro-batches, of `micro` samples each.
 
-        `total` are the samples of all copies; what is none follows from the rest. Raises InputError where they
-        contradict each other.
+        `total` are the samples of all copies; what is none follows from the rest, unless it stands in one of the `keys`
+        and is only known when the job starts. Raises InputError where they contradict each other.
         """
-        if micro is None or (passes is None and total is not None and copies is None):
-            self.write("workload.micro_batches", passes, why)
-            more = "it follows from the number of GPUs (--gpus)" if total is not None else "state it"
+        follows, why = total is not None and copies is not None, ", ".join(key for key in keys if key in self.keys)
+        if micro is None or (passes is None and not follows and (total is not None or not self.knows(*keys))):
+            self.write("workload.micro_batches", passes, "micro-batches")
+            asked = total is not None and self.gpus is None
+            more = "it follows from the number of GPUs (--gpus)" if asked else "state it"
             self.notes.append(f"batch_size does not stand in the file: {more}.")
             return
         each = micro * (copies or 1)
@@ -162,8 +169,8 @@ class Stated:
         if total is not None and copies is not None and total != made * each:
             what = f"a global batch of {made * each} samples = {micro} x {made} micro-batches x {copies} copies"
             raise InputError(Problem(self.document.path, what, str(total)))
-        self.write("workload.batch_size", micro * made, why)
-        self.write("workload.micro_batches", made, why)
+        why = why or f"default of {keys[0]}"
+        self.lines |= {"workload.batch_size": (micro * made, why), "workload.micro_batches": (made, why)}
 
     def read(self, *beginnings: str) -> None:
         """Count keys that begin so as read: they say nothing beside others that were."""

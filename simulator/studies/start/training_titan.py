@@ -216,8 +216,8 @@ def _of_maxtext(stated: Stated) -> None:
     if each is not None:
         if each * copy < 1 or each * copy % pieces:
             stated.refuse("per_device_batch_size", f"a multiple of {pieces} samples on {copy} devices")
-        why = "per_device_batch_size, gradient_accumulation_steps"
-        stated.write_batch(int(each * copy) // pieces, passes * pieces, None, None, why)
+        keys = "per_device_batch_size", "gradient_accumulation_steps"
+        stated.write_batch(int(each * copy) // pieces, passes * pieces, None, None, *keys)
     if stated.get("enable_diloco", False):
         _write_diloco(stated)
         return

@@ -346,6 +346,30 @@ def test_automatic_values_are_named_and_not_invented(read):
     assert not any(key.startswith("workload.batch") or "precision" in key for key in blocks.lines)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "named", "left_out"),
+    [
+        ("$((4 * $GPUS_PER_NODE))", "$GBS", "global_batch_size ($GBS)", ("workload.batch_size",)),
+        ("--global", "\n--global-batch-size 64\n--global", "global_batch_size", ("workload.batch_size",)),
+        ("size 2", "size $TP", "tensor_model_parallel_size ($TP)", ("parallelism.tensor", "workload.vocabulary")),
+        ("--bf16", "--recompute-granularity $R", "recompute_granularity ($R)", ("workload.recompute",)),
+        ("--bf16", "--ffn-hidden-size $F", "ffn_hidden_size ($F)", ("workload.mlp",)),
+    ],
+)
+def test_what_follows_from_a_value_that_is_not_known_is_left_out(read, old, new, named, left_out):
+    assert old in MEGATRON
+    blocks = read(MEGATRON.replace(old, new))
+    assert any("Known only when the job starts" in note and named in note for note in blocks.notes)
+    assert blocks.lines.keys().isdisjoint(left_out)
+    batch_is_known = new.startswith("--")
+    assert ("workload.micro_batches" in blocks.lines) == ("workload.batch_size" in blocks.lines) == batch_is_known
+
+
+def test_of_one_option_given_twice_in_a_command_the_last_counts(read):
+    twice = read(MEGATRON.replace("--micro-batch-size 1", "--micro-batch-size 2 --micro-batch-size 1"))
+    assert twice.lines == read(MEGATRON).lines
+
+
 def test_the_number_of_gpus_is_asked_for(read):
     blocks = read("--micro-batch-size 1 --global-batch-size 64 --tensor-model-parallel-size 4")
     assert "workload.batch_size" not in blocks.lines and "the number of GPUs (--gpus)" in blocks.text()
