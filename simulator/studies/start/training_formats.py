@@ -221,7 +221,9 @@ _STRATEGIES = {
 def _of_accelerate(stated: Stated) -> None:
     """Files of `accelerate config` (huggingface/accelerate, 2025); its other programs by their own translations."""
     machines, processes = stated.get("num_machines", 1), stated.get("num_processes", 1)
-    if "num_processes" in stated.keys and processes % machines == 0:
+    if "num_processes" in stated.keys:
+        if processes % machines:
+            stated.refuse("num_processes", f"a multiple of the {machines} machines", "it counts those of all machines")
         stated.write_cluster(machines, processes // machines, "num_processes, num_machines")
     stated.assume({"use_cpu": False, "debug": False})
     kinds = ("FSDP", "DEEPSPEED", "MEGATRON_LM", "MULTI_GPU")
@@ -263,7 +265,8 @@ def _write_fsdp(stated: Stated, half: str) -> None:
         stated.write("scheduler.keep", keep.partition(" ")[0])
         if keep.endswith("nodes"):
             if "cluster.gpus_per_node" not in stated.lines:
-                stated.refuse("num_processes", "the number of GPUs, for copies in nodes")
+                hint = f"the {stated.gpus} of --gpus fill no machines of its size" if stated.gpus else ""
+                stated.refuse("num_processes", "the number of GPUs, for copies in nodes", hint)
             stated.write("scheduler.shard", stated.lines["cluster.gpus_per_node"][0], "a copy in each machine")
         stated.write("scheduler.flat", stated.get(f"{_FSDP}version", 1) == 1)
         if stated.get("gradient_accumulation_steps", 1) > 1:

@@ -134,10 +134,13 @@ class Stated:
             self.write("workload.optimiser.implementation", implementation)
 
     def write_cluster(self, nodes: int, gpus_per_node: int, why: str) -> None:
-        """State the nodes and their GPUs, which are then known, unless the person who asks says otherwise."""
+        """State the nodes and their GPUs, which are then known: with as many nodes as the GPUs of the person who asks
+        fill, where that is another number."""
         if self.gpus not in (None, nodes * gpus_per_node):
             self.notes.append(f"{self.gpus} GPUs are taken, not {nodes} x {gpus_per_node} as in the file.")
-            return
+            if self.gpus % gpus_per_node:
+                return
+            nodes, why = self.gpus // gpus_per_node, f"--gpus; {why}"
         self.gpus = nodes * gpus_per_node
         self.write("cluster.nodes", nodes, why)
         self.write("cluster.gpus_per_node", gpus_per_node, why)

@@ -125,6 +125,8 @@ def _write_model(stated: Stated) -> None:
     stated.write_optimiser("optimizer.name", stated.word("optimizer.implementation", "fused", ways))
     kept = {"none": "none", "full": "full", "selective": "operators"}
     mode = str(stated.keys.get(f"{_AC}mode", "selective"))
+    if mode not in (*kept, "memory_budget"):
+        stated.word(f"{_AC}mode", "", kept | {"memory_budget": ""})
     if mode in kept and (mode != "selective" or stated.keys.get(f"{_AC}selective_ac_option", "op") == "op"):
         stated.write("workload.recompute", stated.word(f"{_AC}mode", "selective", kept))
         stated.read(f"{_AC}selective_ac_option")
@@ -187,6 +189,7 @@ def _write_local_steps(stated: Stated, prefix: str, key: str, method: str, count
 
 def _of_maxtext(stated: Stated) -> None:
     """Keys of MaxText (AI-Hypercomputer/maxtext, configs/base.yml and `DilocoParams`, 2026), with their defaults."""
+    _write_mesh(stated)
     axes = {"tensor": "tensor", "context": "context", "pipeline.stages": "pipeline"}
     sizes = list[int]()
     for to, axis in axes.items():
@@ -195,14 +198,7 @@ def _of_maxtext(stated: Stated) -> None:
         sizes.append(size)
     copy, (_, context, stages) = math.prod(sizes), sizes
     if stated.find("base_emb_dim", int):
-        stated.write("workload.model", "transformer")
-        rows = {"layers": "base_num_decoder_layers", "hidden": "base_emb_dim", "heads": "base_num_query_heads"}
-        rows |= {"kv_heads": "base_num_kv_heads", "mlp": "base_mlp_dim", "head_width": "head_dim"}
-        stated.apply({f"workload.{to}": key for to, key in rows.items()} | {"workload.vocabulary": "vocab_size"})
-        stated.write("workload.tied", stated.get("logits_via_embedding", False))
-        activations = stated.keys.get("mlp_activations", ["silu", "linear"])
-        stated.write("workload.gated", isinstance(activations, list) and len(activations) == 2, "mlp_activations")
-        stated.read("mlp_activations")
+        _write_layers(stated)
     stated.apply({"workload.sequence": "max_target_length"})
     stated.write("workload.precision.gradients", stated.word("weight_dtype", "float32", FORMATS_OF))
     stated.write("workload.arithmetic", stated.word("dtype", "bfloat16", FORMATS_OF))
@@ -237,6 +233,47 @@ def _of_maxtext(stated: Stated) -> None:
     why = "ici_fsdp_parallelism x dcn_fsdp_parallelism x the context axis"
     stated.write("scheduler.shard", shard if shard > 1 else None, why)
     stated.notes.append("XLA orders the collectives of MaxText; the loops of PyTorch stand for it.")
+
+
+def _write_layers(stated: Stated) -> None:
+    """The sizes of a model of MaxText."""
+    stated.write("workload.model", "transformer")
+    rows = {"layers": "base_num_decoder_layers", "hidden": "base_emb_dim", "heads": "base_num_query_heads"}
+    rows |= {"kv_heads": "base_num_kv_heads", "mlp": "base_mlp_dim", "head_width": "head_dim"}
+    stated.apply({f"workload.{to}": key for to, key in rows.items()} | {"workload.vocabulary": "vocab_size"})
+    if stated.get("num_experts", 1) > 1:
+        _write_experts(stated)
+    stated.write("workload.tied", stated.get("logits_via_embedding", False))
+    activations = stated.keys.get("mlp_activations", ["silu", "linear"])
+    stated.write("workload.gated", isinstance(activations, list) and len(activations) == 2, "mlp_activations")
+    stated.read("mlp_activations")
+
+
+def _write_mesh(stated: Stated) -> None:
+    """Devices of a slice, and slices, where none of the axes takes the rest (-1, also the default of these two)."""
+    axes = [(key[:3], size) for key, size in stated.keys.items() if re.fullmatch(r"(dcn|ici)_\w+_parallelism", key)]
+    sizes = [(kind, size) for kind, size in axes if type(size) is int and size > 0]
+    if len(sizes) < len(axes) or not {"dcn_data_parallelism", "ici_fsdp_parallelism"} <= stated.keys.keys():
+        return
+    nodes, inside = (math.prod(size for kind, size in sizes if kind == wanted) for wanted in ("dcn", "ici"))
+    if stated.gpus not in (None, nodes * inside):
+        what = f"axes of {stated.gpus} devices, as --gpus has it"
+        stated.refuse("dcn_data_parallelism", what, f"all axes together have {nodes * inside}")
+    stated.write_cluster(nodes, inside, "dcn and ici axes")
+
+
+def _write_experts(stated: Stated) -> None:
+    """Experts in place of the network, as wide as it where they state no width (-1)."""
+    stated.write("workload.experts", stated.get("num_experts", 1), "num_experts")
+    stated.write("workload.experts_per_token", stated.get("num_experts_per_tok", 1))
+    named = "base_moe_mlp_dim" if stated.get("base_moe_mlp_dim", -1, least=-1) > 0 else "base_mlp_dim"
+    each, shared = stated.find(named, int), stated.get("shared_experts", 0, least=0)
+    stated.write("workload.expert_mlp", each, named)
+    stated.write("workload.shared_mlp", shared * each if shared and each else None, f"shared_experts, {named}")
+    stated.write("workload.dense_layers", stated.find("first_num_dense_layers", int, 0) or None)
+    stated.apply({"workload.experts_every": "interleave_moe_layer_step"})
+    size = stated.get("dcn_expert_parallelism", 1) * stated.get("ici_expert_parallelism", 1)
+    stated.write("parallelism.expert", size if size > 1 else None, "expert axes")
 
 
 def _write_diloco(stated: Stated) -> None:

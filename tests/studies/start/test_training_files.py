@@ -247,10 +247,10 @@ CASES = {
     "FSDP of Accelerate in steps": (ACCELERATE.replace("HYBRID_SHARD", "SHARD_GRAD_OP").replace("fsdp_offload", "fsdp_activation_checkpointing: true, fsdp_offload") + "gradient_accumulation_steps: 4\nparallelism_config: {parallelism_config_tp_size: 2, parallelism_config_cp_size: 4, parallelism_config_dp_shard_size: 3, parallelism_config_dp_replicate_size: 2}\n", {
         "scheduler.keep": "forward", "scheduler.accumulate": "none", "workload.micro_batches": 4, "workload.recompute": "full", "parallelism.tensor": 2, "parallelism.context": 4, "scheduler.shard": 12, "cluster.nodes": 2, "cluster.gpus_per_node": 8, "workload.precision.gradients": "bf16"}),
     "FSDP of Accelerate that gathers all": (ACCELERATE.replace("HYBRID_SHARD", "FULL_SHARD").replace("bf16", "fp8"), {"scheduler.keep": "none", "scheduler.shard": None, "scheduler.accumulate": None, "workload.recompute": None, "workload.precision.gradients": "bf16"}),
-    "FSDP of Accelerate that shards nothing": (ACCELERATE.replace("HYBRID_SHARD", "NO_SHARD").replace("bf16", "'no'").replace("16", "15"), {"scheduler.kind": "bucketed", "scheduler.keep": None, "workload.precision.gradients": "fp32", "cluster.nodes": None}),
+    "FSDP of Accelerate that shards nothing": (ACCELERATE.replace("HYBRID_SHARD", "NO_SHARD").replace("bf16", "'no'").replace("16", "14"), {"scheduler.kind": "bucketed", "scheduler.keep": None, "workload.precision.gradients": "fp32", "cluster.nodes": None}),
     "FSDP of Accelerate with gradients shared in a machine": (ACCELERATE.replace("HYBRID_SHARD", "HYBRID_SHARD_ZERO2"), {"scheduler.keep": "forward", "scheduler.shard": 8}),
-    "every size of MaxText's model": (MAXTEXT.replace("kv_heads: 8", "kv_heads: 2").replace("data_parallelism: -1", "data_parallelism: 2") + "head_dim: 96\nlogits_via_embedding: true\nmlp_activations: [gelu]\nweight_dtype: bfloat16\ndtype: float32\nquantization: fp8\nremat_policy: full\nici_pipeline_parallelism: 2\ndcn_context_parallelism: 2\nnum_pipeline_microbatches: 4\ngradient_accumulation_steps: 3\n", {
-        "workload.layers": 8, "workload.hidden": 512, "workload.heads": 8, "workload.kv_heads": 2, "workload.mlp": 2048, "workload.head_width": 96, "workload.vocabulary": 1000, "workload.tied": True, "workload.gated": False, "workload.sequence": 256, "workload.precision.gradients": "bf16", "workload.arithmetic": "fp8", "workload.recompute": "full", "parallelism.pipeline.stages": 2, "parallelism.context": 2, "parallelism.tensor": None, "workload.batch_size": 24, "workload.micro_batches": 12, "parallelism.pipeline.runs": 3, "scheduler.shard": 16}),
+    "every size of MaxText's model": (MAXTEXT.replace("kv_heads: 8", "kv_heads: 2").replace("fsdp_parallelism: 8", "fsdp_parallelism: 2").replace("data_parallelism: -1", "data_parallelism: 2") + "head_dim: 96\nlogits_via_embedding: true\nmlp_activations: [gelu]\nweight_dtype: bfloat16\ndtype: float32\nquantization: fp8\nremat_policy: full\nici_pipeline_parallelism: 2\ndcn_context_parallelism: 2\nnum_pipeline_microbatches: 4\ngradient_accumulation_steps: 3\n", {
+        "workload.layers": 8, "workload.hidden": 512, "workload.heads": 8, "workload.kv_heads": 2, "workload.mlp": 2048, "workload.head_width": 96, "workload.vocabulary": 1000, "workload.tied": True, "workload.gated": False, "workload.sequence": 256, "workload.precision.gradients": "bf16", "workload.arithmetic": "fp8", "workload.recompute": "full", "parallelism.pipeline.stages": 2, "parallelism.context": 2, "parallelism.tensor": None, "workload.batch_size": 24, "workload.micro_batches": 12, "parallelism.pipeline.runs": 3, "scheduler.shard": 4, "cluster.nodes": 4, "cluster.gpus_per_node": 4}),
     "MaxText shards what is left in each slice": ("per_device_batch_size: 1\nici_fsdp_parallelism: -1\ndcn_data_parallelism: 2\ndcn_fsdp_parallelism: 2\n", {"scheduler.kind": "fsdp", "scheduler.shard": 16, "workload.precision.gradients": "fp32", "workload.arithmetic": "bf16", "workload.recompute": "full", "workload.micro_batches": 1}),
     "MaxText without shards": ("per_device_batch_size: 1\nici_fsdp_parallelism: 1\n", {"scheduler.kind": "bucketed", "scheduler.shard": None}),
     "DiLoCo of MaxText": (MAX_DILOCO + "num_diloco_fragments: 4\nuse_sequential_layers: true\ncommunication_overlapping_alpha: 0.5\nnum_communication_overlapping_steps: 3\n", {
@@ -363,6 +363,33 @@ def test_what_follows_from_a_value_that_is_not_known_is_left_out(read, old, new,
     assert blocks.lines.keys().isdisjoint(left_out)
     batch_is_known = new.startswith("--")
     assert ("workload.micro_batches" in blocks.lines) == ("workload.batch_size" in blocks.lines) == batch_is_known
+
+
+def test_other_gpus_than_those_of_the_file_fill_machines_of_its_size(read):
+    lines = read(ACCELERATE, 32).lines
+    assert (lines["cluster.nodes"][0], lines["cluster.gpus_per_node"][0]) == (4, 8)
+    with pytest.raises(InputError, match="for copies in nodes, got 16: the 12 of --gpus fill no machines"):
+        read(ACCELERATE, 12)
+    with pytest.raises(InputError, match="num_processes: expected a multiple of the 3 machines, got 16"):
+        read(ACCELERATE.replace("machines: 2", "machines: 3"))
+
+
+def test_axes_of_maxtext_that_are_all_stated_fix_the_devices(read):
+    mesh = MAXTEXT.replace("parallelism: -1", "parallelism: 4")
+    lines = read(mesh).lines
+    assert (lines["cluster.nodes"][0], lines["cluster.gpus_per_node"][0]) == (4, 8)
+    assert read(mesh, 32).lines == lines
+    with pytest.raises(InputError, match="dcn_data_parallelism: expected axes of 64 devices, as --gpus has it"):
+        read(mesh, 64)
+
+
+def test_experts_of_maxtext(read):
+    moe = read(MAXTEXT + "num_experts: 8\nnum_experts_per_tok: 2\nbase_moe_mlp_dim: 1024\nshared_experts: 2\n", 8)
+    kept = {key: value for key, (value, _) in moe.lines.items() if "expert" in key or "shared" in key}
+    sizes = {"experts": 8, "experts_per_token": 2, "expert_mlp": 1024, "shared_mlp": 2048}
+    assert kept == {f"workload.{key}": size for key, size in sizes.items()}
+    (same,) = (each for key, (each, _) in read(MAXTEXT + "num_experts: 8\n", 8).lines.items() if "expert_mlp" in key)
+    assert same == 2048  # base_mlp_dim
 
 
 def test_of_one_option_given_twice_in_a_command_the_last_counts(read):
@@ -508,6 +535,7 @@ def test_positions_and_buckets_count(read):
         ("a.yml", MAXTEXT.replace("2.0", "0.5"), "a multiple of 1 samples on 1 devices"),
         ("a.yml", MAXTEXT + "num_pipeline_microbatches: 3\n", "a multiple of 3 samples on 1 devices"),
         ("a.yml", MAXTEXT.replace("ici_fsdp_parallelism: 8\ndcn_data_parallelism: -1", "num_slices: 3"), "the number of devices beside it"),
+        ("a.toml", TITAN.replace('"full"', '"banana"'), "activation_checkpoint.mode: expected one of none, full"),
         ("a.yml", MAX_DILOCO, "num_diloco_fragments: expected a number of fragments"),
         ("a.yml", MAX_DILOCO + "diloco_sync_period: 0\n", "a.yml:4:1: diloco_sync_period: expected at least 1"),
         ("a.yml", MAX_DILOCO + "num_diloco_fragments: 2\ndiloco_sync_period: 10000000\n", "inner_steps: expected at most 1000000"),
