@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ from simulator.traces.readers.streams import Contents, contents_of, json_members
 
 MAX_PROBLEMS = 20
 _MAX_KEYS = 100
+_MOST_NAMED = 5
 _KINDS: dict[int | str, Literal["compute", "collective", "send", "receive"]] = {
     **dict.fromkeys((4, "COMP_NODE"), "compute"),
     **dict.fromkeys((5, "COMM_SEND_NODE"), "send"),
@@ -59,6 +61,11 @@ def read_chakra(path: Path) -> Contents[ChakraNode]:
             continue
         if node is not None:
             nodes.append(node)
+    try:
+        TopologicalSorter({node.id: node.waits_for for node in nodes}).prepare()
+    except CycleError as error:
+        got = " waits for ".join(map(str, error.args[1][::-1][:_MOST_NAMED]))
+        problems.append(Problem(str(path), "nodes that wait for earlier ones", f"node {got}"))
     nothing = Problem(str(path), "a Chakra execution trace in JSON", "no compute or communication nodes")
     return contents_of(nodes, problems, nothing)
 

@@ -93,6 +93,13 @@ def test_damage_is_named_and_the_rest_stays(tmp_path):
     assert len(cut.parts) == 1 and cut.problems[0].where.startswith(f"{tmp_path / 'cut.json'}:")
 
 
+@pytest.mark.parametrize("waits", [{1: 1}, {1: 2, 2: 3, 3: 1}])
+def test_nodes_that_wait_for_themselves_are_named(tmp_path, waits):
+    nodes = [{"NodeType": 4, "Id": node, "runtime": 1, "data_deps": [other]} for node, other in waits.items()]
+    (problem,) = read_chakra(write(tmp_path / "t.json", json.dumps({"workload_graph": nodes}))).problems
+    assert all(f"{node} waits for {other}" in str(problem) for node, other in waits.items())
+
+
 def test_other_json_holds_no_nodes(tmp_path):
     assert read_chakra(write(tmp_path / "t.json", '{"a": 1}')).problems
 

@@ -253,6 +253,25 @@ def test_files_that_are_no_ranks_of_one_job_are_refused(tmp_path):
         import_file("osu", [tmp_path / "a", tmp_path / "b"], tmp_path / "out", 1, 2)
 
 
+def test_one_rank_given_twice_is_refused(tmp_path):
+    trace, _ = profiled_steps(GPU_BOUND)
+    of = [trace | {"distributedInfo": {"rank": rank, "world_size": 2}} for rank in (0, 1)]
+    imported(tmp_path, *of)
+    with pytest.raises(InputError, match=r"t1\.json: expected another rank of the job, got that of .*t\.json again"):
+        imported(tmp_path, of[0], of[0])
+    file = write_json(tmp_path / "t.json", trace)
+    with pytest.raises(InputError, match="another rank"):
+        import_file("kineto", [file, file], tmp_path / "out", 8, None)
+
+
+def test_a_stream_that_the_trace_does_not_name_has_none(tmp_path):
+    trace, _ = profiled_steps(GPU_BOUND, nccl=7000)
+    for event in trace["traceEvents"]:
+        event.get("args", {}).pop("stream", None)
+    (found,) = imported(tmp_path, trace).report["collectives"]
+    assert found["stream"] is None and "-1" not in (tmp_path / "out" / "collectives.csv").read_text()
+
+
 def test_warm_up_and_outliers_are_left_out_unless_they_are_asked_for(tmp_path):
     trace, _ = profiled_steps(HOST_BOUND, steps=8, slow=(0, 4))
     report = imported(tmp_path, trace).report

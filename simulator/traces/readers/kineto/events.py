@@ -71,6 +71,7 @@ class Events:
     def __init__(self, path: Path) -> None:
         self.path, self.problems = path, list[Problem]()
         self.device, self.workers, self.count = "", 0, 0
+        self.rank: int | None = None
         self.settings: list[str] = []
         self.operations: list[Operation] = []
         self.steps: list[tuple[float, float, int]] = []

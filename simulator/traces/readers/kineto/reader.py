@@ -152,7 +152,7 @@ class KinetoTrace(Record):
     """Gradients by pass, collectives in the order of their starts, steps of a trace, and what could not be read.
 
     `optimiser`: the class whose steps it names; empty where it names none, or several. `settings`: of the profiler,
-    those that slow the host down.
+    those that slow the host down. `rank`: whose trace it is, where it says so.
     """
 
     device: str
@@ -163,6 +163,7 @@ class KinetoTrace(Record):
     steps: tuple[StepTimes, ...] = ()
     optimiser: str = ""
     settings: tuple[str, ...] = ()
+    rank: int | None = None
 
     @property
     def gradients(self) -> list[Gradient]:
@@ -206,6 +207,7 @@ def read_kineto(path: Path) -> KinetoTrace:
         elif key in _SLOWING and item:
             events.settings.append(key)
         elif key == "distributedInfo" and isinstance(item, dict):
+            events.rank = item["rank"] if type(item.get("rank")) is int else None
             try:
                 events.workers = whole(item.get("world_size") or 0)
             except (TypeError, ValueError, OverflowError):
@@ -228,6 +230,7 @@ def read_kineto(path: Path) -> KinetoTrace:
         steps=tuple(_steps(events, launches, passes)),
         optimiser=names.pop() if len(names) == 1 else "",
         settings=tuple(events.settings),
+        rank=events.rank,
     )
 
 

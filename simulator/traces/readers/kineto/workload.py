@@ -106,6 +106,12 @@ def import_kineto(files: Sequence[Path], out: Path, batch_size: int, steps: str 
         if found != sizes[0]:
             what, got = f"the gradients of {files[0]}, a rank of the same job", f"{len(found)} of other sizes"
             raise InputError(Problem(str(rank.file), what, got))
+    first: dict[int | Path, Path] = {}
+    for rank in ranks:
+        number = rank.file.resolve() if rank.trace.rank is None else rank.trace.rank
+        if number in first:
+            raise InputError(Problem(str(rank.file), "another rank of the job", f"that of {first[number]} again"))
+        first[number] = rank.file
     timed = sorted(ranks, key=lambda rank: rank.summary.compute if rank.summary is not None else 0.0)
     chosen = timed[(len(ranks) - 1) // 2] if all(rank.summary is not None for rank in ranks) else ranks[0]
     if batch_size % chosen.micro_batches:
@@ -123,7 +129,8 @@ def import_kineto(files: Sequence[Path], out: Path, batch_size: int, steps: str 
     )
     write_rows(out / "gradient_ready.csv", _READY, ready)
     kernels = (
-        (k.collective, k.nbytes, k.workers, _rounded(k.seconds), k.start, k.kernel, k.itemsize or "", k.stream)
+        (k.collective, k.nbytes, k.workers, _rounded(k.seconds), k.start, k.kernel)
+        + (k.itemsize or "", k.stream if k.stream >= 0 else "")
         + (() if k.waited is None else (_rounded(k.waited),))
         for k in collectives
     )
@@ -284,7 +291,7 @@ def _collectives(made: KinetoImport, steps: Sequence[int]) -> list[Mapping[str, 
             "nbytes": nbytes or None,
             "itemsize": itemsize or None,
             "workers": workers,
-            "stream": stream,
+            "stream": stream if stream >= 0 else None,
             "count": len(alike),
             "per_step": sum(item.step in steps for item in alike) / len(steps) if steps else None,
             "mean_s": sum(item.seconds for item in alike) / len(alike),
