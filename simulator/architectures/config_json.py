@@ -164,6 +164,32 @@ _DECODERS = "transformer", "encoder_decoder", "state_space"
 _LENGTHS = "max_position_embeddings", "n_positions", "max_seq_len", "seq_length"
 
 
+_CAUSAL = "ForCausalLM", "LMHeadModel"
+_CLASSES = {
+    "transformer": _CAUSAL,
+    "gpt2": _CAUSAL,
+    "state_space": _CAUSAL,
+    "encoder_decoder": ("ForConditionalGeneration", "MTModel", "LMHeadModel"),
+    "vit": ("ForImageClassification",),
+    "masked": ("ForMaskedLM",),
+    "replaced": ("ForPreTraining",),
+    "bert": ("ForPreTraining",),
+}
+"""How names of classes end that have the head which is built, by the head or the model."""
+
+
+def _settle_head(keys: ConfigKeys, made: dict[str, Any]) -> dict[str, str]:
+    """BERT for masked words alone has their head; a note where the class of the file has another than is built."""
+    classes = keys.get("architectures")
+    name = classes[0] if isinstance(classes, list) and classes and isinstance(classes[0], str) else ""
+    if name == "BertForMaskedLM":
+        made["head"] = "masked"
+    built = _CLASSES[made.get("head", made["model"])]
+    if not name or name.endswith(built):
+        return {}
+    return {"head": f"the head of a class ...{built[0]}, although the file is of {format_value(name)[:60]}"}
+
+
 class Config(Record):
     """The described model in a config.json: its `model_type`, its `model` and sizes, and in words where they come from,
     by key."""
@@ -193,7 +219,7 @@ def read_config(name: str, near: Path | None) -> Config:
         raise InputError(Problem(where, f"one of {', '.join(TYPES)}", text, OTHERWISE))
     keys = ConfigKeys(document, data)
     made = TYPES[kind](keys)
-    notes = dict(keys.said)
+    notes = dict(keys.said) | _settle_head(keys, made)
     if made["model"] in _DECODERS and "sequence" not in made:
         key = next((key for key in _LENGTHS if keys.get(key) is not None), "")
         most = keys.numbers({"most": key})["most"] if key else None

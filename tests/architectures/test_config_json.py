@@ -97,6 +97,23 @@ def test_a_sliding_window_is_kept_only_where_it_is_used(tmp_path: Path) -> None:
     assert "window" not in read_config(str(write(tmp_path, QWEN)), None).sizes
 
 
+def test_the_class_says_which_head_is_built_or_that_another_is(tmp_path: Path) -> None:
+    bert = {"model_type": "bert", "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12}
+    of = {
+        name: read_config(str(write(tmp_path, document | {"architectures": [name]})), None)
+        for document, names in (
+            (LLAMA, ("LlamaForCausalLM", "LlamaForSequenceClassification")),
+            (bert, ("BertForPreTraining", "BertForMaskedLM", "BertForSequenceClassification")),
+        )
+        for name in names
+    }
+    assert {name for name, config in of.items() if "head" in config.notes} == {
+        name for name in of if name.endswith("SequenceClassification")
+    }
+    assert "...ForCausalLM" in of["LlamaForSequenceClassification"].notes["head"]
+    assert of["BertForMaskedLM"].sizes["head"] == "masked" and "head" not in of["BertForPreTraining"].sizes
+
+
 @pytest.mark.parametrize(
     ("document", "words"),
     [
