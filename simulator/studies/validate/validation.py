@@ -97,7 +97,7 @@ def _carry_out(tasks: Sequence[ValidationTask]) -> list[_TaskRows]:
         task, scenario = pair[0], unless_refused(pair[1])
         if scenario is None:
             return _TaskRows(collectives=list(table_rows(task.path, task.group)))
-        if scenario.measured is None:
+        if scenario.measured is None or not scenario.measured.stated:
             return _TaskRows()
         if not measured_values(scenario):
             raise InputError(Problem(scenario.name, "a measured value above 0", "0", NO_ERROR))
