@@ -199,7 +199,10 @@ def _learn(at: Scenario, measured: Measured) -> Known:
     for _ in range(_STEPS):
         trial = np.clip(step, -_FARTHEST, _FARTHEST)
         change = _weigh_each(slopes, trial) if heavy else job.changes([dict(zip(keys, trial.tolist(), strict=True))])[0]
-        left = wanted - begin - change
+        left, move = wanted - begin - change, trial - means
+        # Slopes differ where doubts were moved to: they follow what the move has changed (Broyden 1965).
+        missed = begin + change - seen - _weigh_each(slopes, move)
+        slopes = slopes + np.outer(missed, move) / (weigh(move, move) or 1.0)
         unlikely = weigh(trial, trial) + weigh(left, left / noise)
         if unlikely > cost:  # too far: effects grow faster than in straight lines
             step = (means + trial) / 2
@@ -207,9 +210,10 @@ def _learn(at: Scenario, measured: Measured) -> Known:
         cost, means, seen = unlikely, trial, begin + change
         if abs(left).max() < _CLOSE * measured.noise:
             break
+        total = multiply(slopes, slopes.T) + noise * np.eye(len(names))
         step = weigh_rows(solve_symmetric(total, left + _weigh_each(slopes, means)), slopes)
     ends = first if heavy else job.ends(dict(zip(keys, means.tolist(), strict=True)))
-    noise += ((wanted - seen) / stretch) ** 2  # so is what no doubt explains: the measured time is in the interval
+    noise = np.maximum(noise, 2 * ((wanted - seen) / stretch) ** 2)  # what no doubt explains leaves room for itself
     whole = np.array([name in WHOLE for name in names])
     first = [
         (np.where(whole, least, low), np.where(whole, most, high))
