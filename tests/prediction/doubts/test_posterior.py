@@ -166,6 +166,16 @@ def test_of_the_measured_job_its_noise_is_left_in_studies_as_in_a_run_and_by_mor
             assert [half(made), half(with_responses(made))] == pytest.approx([noise, noise], rel=0.1)
 
 
+def test_two_measurements_are_met_where_exposed_communication_begins():
+    """At 9.4 Gbit/s most of it is hidden, so that the slope of the first step is not that of the last."""
+    network = NETWORK | {"bandwidth": 1.175e9}
+    job = JOB | {"workload": {"trace": "workloads/resnet50-v100", "batch_size": 64}}
+    job |= {"cluster": JOB["cluster"] | {"nodes": 8, "network": network}}
+    timed = {"iteration_time": 0.31, "exposed_communication": 0.031, "noise": 0.001, "source": "made here"}
+    made = run(load(job | {"measured": timed}))
+    assert made.spread.time == pytest.approx(0.31, rel=0.001) and half(made) < 0.0011
+
+
 def test_the_interval_before_a_measurement_is_that_of_the_job_without_it(before):
     made = run(load(measured(1.3 * before.spread.time)))
     for each, without in ((made, run(load(JOB))), (with_responses(made), before)):
