@@ -102,7 +102,8 @@ class Line(Spec):
 class Between(Line):
     """The line between two sites, which their messages share fairly.
 
-    - `rate`: what it carries from the first to the second site; none: what their uplink and downlink carry.
+    - `rate`: what it carries from the site that is named first in `sites` to the other; none: what their uplink and
+      downlink carry.
     - `back`: the same in the other direction; none: as `rate`.
     """
 
@@ -185,14 +186,12 @@ class Pair(Spec):
         fields = type(self).model_fields.keys() - {"sites", "through"}
         return {name: value for name in fields if (value := getattr(self, name)) is not None}
 
-    def line(self, default: Between) -> Between:
-        """The line of this pair."""
+    def line(self, default: Line) -> Line:
+        """The line of this pair but for its rates, since its sites may be in another order than those of `between`."""
         new = self.own
-        if self.rate is not None:
-            new.setdefault("back", None)
         if new.keys() & {"latency", "loss", "law", "window"}:
             new.setdefault("stream_bandwidth", None)  # it was measured on another line
-        return default.model_copy(update=new)
+        return Line.model_construct(**{name: new.get(name, getattr(default, name)) for name in Line.model_fields})
 
 
 def times_rates(spec: Spec, factor: float) -> dict[str, float]:

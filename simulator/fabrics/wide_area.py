@@ -136,7 +136,9 @@ class WideArea(Fabric, kind="wide_area"):
         pairs = (
             pair
             if pair.through
-            else pair.model_copy(update=pair.line(self.between).times(rates, streams, start_ups).model_dump())
+            else pair.model_copy(
+                update=times_rates(pair, rates) | pair.line(self.between).times(rates, streams, start_ups).model_dump()
+            )
             for pair in self.pairs
         )
         return {
@@ -164,12 +166,14 @@ class WideArea(Fabric, kind="wide_area"):
         number = {site.name: place for place, site in enumerate(self.sites)}
         known = {frozenset(pair.sites): pair for pair in self.pairs}
         made: dict[tuple[int, int], tuple[float | None, Line]] = {}
+        usual = self.between.rate, self.between.back or self.between.rate
         for names in combinations(number, 2):
             pair = known.get(frozenset(names), Pair.model_construct(sites=names))
             if not pair.through:
-                (one, other), line = (number[name] for name in pair.sites), pair.line(self.between)
-                made[one, other] = line.rate, line
-                made[other, one] = line.back or line.rate, line
+                line, own = pair.line(self.between), (pair.rate, pair.back or pair.rate)
+                own = own if pair.sites == names else own[::-1]
+                for (one, other), given, rate in zip(permutations(names), own, usual, strict=True):
+                    made[number[one], number[other]] = given or rate, line
         if self.store is not None:
             for place in number.values():
                 made[place, len(number)] = made[len(number), place] = self.store.bandwidth, self.store

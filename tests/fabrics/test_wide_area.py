@@ -105,6 +105,18 @@ def test_each_way_has_its_rate():
     assert seconds(turned, 2, [0], [1]) == pytest.approx(WAY + S / DOWN)
 
 
+@pytest.mark.parametrize("sites", [["a", "b"], ["b", "a"]])
+@pytest.mark.parametrize("given", [{}, {"streams": 2}, {"rate": 4e6}, {"back": 4e6}])
+def test_a_pair_has_the_rates_of_between_whatever_its_order(sites, given):
+    fabric = wide_area(1, 1, **MANY | {"between": {"rate": 5e6, "back": 7e6}, "pairs": [{"sites": sites, **given}]})
+    forth, back = ("rate", "back") if sites == ["a", "b"] else ("back", "rate")
+    both = {"back": given["rate"], **given} if "rate" in given else given
+    wanted = both.get(forth, 5e6), both.get(back, 7e6)
+    for made, factor in ((fabric, 1), (fabric.model_copy(update=fabric.times(3.0, 1.0, 1.0)), 3)):
+        rates = rates_of(made)
+        assert (rates["a to b"], rates["b to a"]) == pytest.approx([factor * rate for rate in wanted])
+
+
 @pytest.mark.parametrize("sites", [(HOME, {}), ({}, HOME), (HOME, HOME)])
 def test_a_ring_of_two_sites_with_asymmetric_lines(sites):
     """Two steps of S/2 each way: the second waits for the data and for the link, whichever is later."""
