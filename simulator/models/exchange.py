@@ -250,7 +250,8 @@ class Round(Record):
     """Messages that are sent at the same time: their places (m,), and their bytes (b, m) for b payloads at once.
 
     `repeat`: how often the same messages are sent, one after the other. `independent`: they pass on nothing that their
-    senders receive in a round before, so that only links, which send in order, make them wait.
+    senders receive in a round before, so that only links, which send in order, make them wait. `connections`: over how
+    many a message travels, each of which gets what a link gives one message at most; a part of one where some are idle.
     """
 
     src: Ints
@@ -258,6 +259,7 @@ class Round(Record):
     nbytes: Floats
     repeat: int = 1
     independent: bool = False
+    connections: float = 1.0
 
     def backwards(self) -> Round:
         """The messages of a round, each from its receiver to its sender."""

@@ -7,6 +7,7 @@ from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.prices import price_steps
 from simulator.engine.rounds.network import follow_flows
 from simulator.fabrics.single_switch import SingleSwitch
+from simulator.fabrics.sites import Store
 from simulator.fabrics.wide_area import WideArea
 from simulator.models.exchange import AllGather, AllReduce, Broadcast, Layout, ReduceScatter
 from simulator.prediction.run import run
@@ -79,6 +80,16 @@ def test_requests_cost_time_beside_the_bytes(step, parallel, own, requests):
     free, slow = (price(step, fabric, 7, own=own, parallel=parallel, request=seconds) for seconds in (0.0, 0.5))
     assert slow[0] - free[0] == pytest.approx(0.5 * requests)
     assert slow[1].links.tolist() == free[1].links.tolist()
+
+
+@pytest.mark.parametrize(("parallel", "waves"), [(None, 1), (7, 1), (4, 2), (3, 3), (1, 7)])
+def test_each_request_has_a_connection_of_its_own(parallel, waves):
+    """Seven objects of 40 MB at 50 Mbit/s of a connection, where neither lines nor the store limit anything."""
+    slow = {"bandwidth": 12.5e9, "latency": 0.025, "stream_bandwidth": 6.25e6}
+    fabric = peers(8, 1e11).model_copy(update={"store": Store(**slow)})
+    took, traffic = price(AllGather(4e7), fabric, 8, parallel=parallel)
+    assert took == pytest.approx(0.05 + 4e7 / 6.25e6 + max(7 * 4e7 / DOWN, waves * 4e7 / 6.25e6), rel=1e-9)
+    assert traffic.sent.tolist() == pytest.approx([4e7] * 8 + [8 * 7 * 4e7])
 
 
 def test_on_another_fabric_the_store_is_a_node():

@@ -15,8 +15,8 @@ from simulator.engine.rounds.fold_validity import (
     senders_share_nic,
 )
 from simulator.models.curves import Floats
-from simulator.models.exchange import Ints, Round, Route
-from simulator.records import Struct, field
+from simulator.models.exchange import Ints, Route
+from simulator.records import Struct, field, replace
 from simulator.topologies.base import Rounds
 
 MAX_TIMES = 2**22
@@ -103,7 +103,7 @@ class Payloads(Struct):
         """The rounds of those that are timed."""
         if len(self.timed) == len(self.places):
             return self.rounds
-        return [Round(item.src, item.dst, item.nbytes[self.timed], item.repeat) for item in self.rounds]
+        return [replace(item, nbytes=item.nbytes[self.timed]) for item in self.rounds]
 
     def _ways(self, routes: Sequence[Route]) -> list[tuple[str, bool]]:
         """On each network: why the fold is not exact, and whether messages are followed."""
@@ -157,7 +157,7 @@ class Payloads(Struct):
                 ways = self.route, latency, capacity
                 made.append(fold_lanes(self.rounds, first.layout, *ways, rows=row, wires=wire, factor=factor))
             else:
-                rounds = [Round(item.src, item.dst, item.nbytes[row], item.repeat) for item in self.rounds]
+                rounds = [replace(item, nbytes=item.nbytes[row]) for item in self.rounds]
                 made.append(fold(rounds, first, np.zeros(len(first.node)), factor=factor).max(axis=1))
         return np.concatenate(made)
 
@@ -196,5 +196,5 @@ def stack_rounds(parts: Sequence[Rounds]) -> Rounds:
             nbytes = np.broadcast_to(few, (len(few), count))
         else:
             nbytes = np.concatenate([item.nbytes for item in same])
-        made.append(Round(one.src, one.dst, nbytes, one.repeat))
+        made.append(replace(one, nbytes=nbytes))
     return made

@@ -26,6 +26,7 @@ from simulator.models.exchange import (
 from simulator.models.linear_algebra import weigh_rows
 from simulator.models.small_cache import LatestResults
 from simulator.models.wiring import Traffic, Wiring
+from simulator.records import replace
 from simulator.topologies.base import Carrier, Rounds, Subset
 from simulator.topologies.ring import Ring
 
@@ -67,7 +68,7 @@ def phases_of(step: Communication, slot: int, network: NetworkSetup, *, protocol
     if protocol:
         factor = float(network.fabric.protocol_factor(total, layout.workers)[0])
         factor = factor if choice.efficiency is None else 1 / float(choice.efficiency[0])
-        rounds = [Round(item.src, item.dst, factor * item.nbytes, item.repeat) for item in rounds]
+        rounds = [replace(item, nbytes=factor * item.nbytes) for item in rounds]
     made = Phases([rounds])
     made.algorithm = PRIMITIVE[type(step)], choice.label
     if protocol and rounds and choice.start_up is not None:

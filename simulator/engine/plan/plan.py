@@ -22,7 +22,7 @@ from simulator.engine.rounds.disturbances import NO_DISTURBANCES
 from simulator.engine.rounds.equivalence_classes import Shape, Structure, structure
 from simulator.engine.rounds.fold_validity import reasons_against_fold
 from simulator.models.curves import Floats
-from simulator.models.exchange import Messages, PushPull, Round
+from simulator.models.exchange import Messages, PushPull
 from simulator.models.graph import Period, Task
 from simulator.models.limits import refuse_messages
 from simulator.models.pipeline import NO_BUBBLE, Bubble
@@ -93,7 +93,10 @@ def _stages_of_call(work: Work, setup: Setup, slot: int, place: int) -> list[Sta
     served = isinstance(step, PushPull)
     by_hosts = [served and all(max(it.src.max(), it.dst.max()) >= workers for it in phase) for phase in phases]
     if (seats := network.seats) is not None:
-        phases = [[Round(seats[i.src], seats[i.dst], i.nbytes, i.repeat) for i in phase] for phase in phases]
+        phases = [
+            [replace(item, src=seats[item.src], dst=seats[item.dst], independent=False) for item in phase]
+            for phase in phases
+        ]
     if setup.alone:
         if phases and not isinstance(step, Messages):
             beside = float(network.fabric.added_seconds(payload_bytes([step], network.wiring.layout)[1])[0])

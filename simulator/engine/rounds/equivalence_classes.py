@@ -82,15 +82,15 @@ def _number_keys(keys: Iterable[Key]) -> tuple[dict[Key, int], Ints]:
     return known, numbers
 
 
-_ODD = splitmix64(np.arange(1, 13, dtype=np.uint64)) | np.uint64(1)
+_ODD = splitmix64(np.arange(1, 14, dtype=np.uint64)) | np.uint64(1)
 
 
 class Classes(Record):
     """The classes of all places (P,) and links (L,), the programme of every structure, and the types of flow.
 
     A type of flow is a way over classes of links: entry i says that one flow of type `type_of[i]` stands for
-    `messages[i]` messages on every link of class `link_of[i]`. `one_place` is a place of each class of places, `pairs`
-    the number of classes of pairs.
+    `messages[i]` messages on every link of class `link_of[i]`, and messages of type t have `connections[t]` connections
+    each. `one_place` is a place of each class of places, `pairs` the number of classes of pairs.
     """
 
     of_place: Ints
@@ -101,6 +101,7 @@ class Classes(Record):
     type_of: Ints
     link_of: Ints
     messages: Floats
+    connections: Floats
     pairs: int
 
     @property
@@ -123,6 +124,7 @@ class Classes(Record):
             type_of=type_of,
             link_of=self.link_of[entries],
             messages=self.messages[entries],
+            connections=np.append(self.connections, np.ones(len(ways))),
         )
 
 
@@ -135,7 +137,8 @@ _MOST_COMPARED = 2**24
 _MOST_UNLIKE = 2**18
 """Classes of messages: 20 us and 2 kB each."""
 
-Structure = tuple[tuple[bytes, bytes, bytes, int], ...]
+Structure = tuple[tuple[bytes, bytes, bytes, int, float], ...]
+"""Of each round the places of senders and receivers, relative sizes, how often it repeats, and its connections."""
 Shape = tuple[Structure, tuple[float, ...]]
 
 
@@ -146,7 +149,7 @@ def structure(rounds: Sequence[Round], row: int = 0) -> Shape:
 
 def structures(rounds: Sequence[Round]) -> list[Shape]:
     """The structure of each payload; what is equal from one to the next is the same object."""
-    shapes, scales = list[list[tuple[bytes, bytes, bytes, int]]](), list[list[float]]()
+    shapes, scales = list[list[tuple[bytes, bytes, bytes, int, float]]](), list[list[float]]()
     for item in rounds:
         largest = item.nbytes.max(axis=1, initial=0.0)
         relative = item.nbytes / np.where(largest > 0, largest, 1.0)[:, None]
@@ -154,7 +157,7 @@ def structures(rounds: Sequence[Round]) -> list[Shape]:
         ends, parts = (item.src.tobytes(), item.dst.tobytes()), [(relative[0].tobytes())]
         for row, same in enumerate(again, start=1):
             parts.append(parts[-1] if same else relative[row].tobytes())
-        shapes.append([(*ends, part, item.repeat) for part in parts])
+        shapes.append([(*ends, part, item.repeat, item.connections) for part in parts])
         scales.append(largest.tolist())
     if not rounds:
         return [((), ())]
@@ -219,7 +222,8 @@ def _count_unlike(colours: Hashes) -> int:
 
 
 class _Ends:
-    """Senders, receivers and sizes of all messages of all structures, in order, and which have the same two ends."""
+    """Senders, receivers, sizes and connections of all messages of all structures, in order, and which have the same
+    two ends."""
 
     def __init__(self, structures: Sequence[Structure]) -> None:
         items = [item for shape in structures for item in shape]
@@ -231,6 +235,7 @@ class _Ends:
         known, self.pair = np.unique(codes, return_inverse=True)
         self.pairs = len(known)
         self.bounds = np.cumsum([0, *lengths])
+        self.connections = np.repeat([item[4] for item in items], lengths)
         self.round = np.repeat(np.arange(len(items)), lengths)
 
 
@@ -243,7 +248,7 @@ class _Messages:
     def __init__(self, structures: Sequence[Structure], route: Callable[[Ints, Ints], Route]) -> None:
         ends = _ends.get(tuple(structures), lambda: _Ends(structures))
         self.src, self.dst, self.size, self.pair = ends.src, ends.dst, ends.size, ends.pair
-        self.pairs, self.bounds = ends.pairs, ends.bounds
+        self.pairs, self.bounds, self.connections = ends.pairs, ends.bounds, ends.connections
         first, last, self.latency, middle = route(self.src, self.dst)
         between = [] if middle is None else list(middle.T)
         self.ways = np.stack([first, *between, last], axis=1)
@@ -252,6 +257,7 @@ class _Messages:
             ends.round.astype(np.uint64) * _ODD[6]
             + self.size.view(np.uint64) * _ODD[7]
             + self.latency.view(np.uint64) * _ODD[8]
+            + self.connections.view(np.uint64) * _ODD[12]
         )
         self.digest = blake2b(self.ways.tobytes())
         self.digest.update(self.latency.tobytes())
@@ -285,14 +291,15 @@ def _quotient(
     # In the order of the messages: that of the colours would change with the latencies.
     order = np.argsort(one)
     one, of_message, alike = one[order], np.argsort(order)[of_message], alike[order]
-    types: dict[tuple[tuple[int, int], ...], int] = {}
+    types: dict[tuple[float, tuple[tuple[int, int], ...]], int] = {}
     type_of_class = np.zeros(len(one), dtype=np.int64)
     on = np.sort(np.where(made.ways[one] >= 0, of_link[made.ways[one]], -1), axis=1).tolist()
-    for index, (crossed, count) in enumerate(zip(on, alike.tolist(), strict=True)):
+    each = zip(on, alike.tolist(), made.connections[one].tolist(), strict=True)
+    for index, (crossed, count, connections) in enumerate(each):
         # A message crosses a few links: counting them by hand is faster than an array operation for each.
         way = tuple((c, count * crossed.count(c) // links_in[c]) for c in dict.fromkeys(crossed) if c >= 0)
-        type_of_class[index] = types.setdefault(way, len(types))
-    entries = [(number, link, count) for way, number in types.items() for link, count in way]
+        type_of_class[index] = types.setdefault((connections, way), len(types))
+    entries = [(number, link, count) for (_, way), number in types.items() for link, count in way]
     table = np.array(entries, dtype=np.int64).reshape(-1, 3)
     columns = (
         type_of_class,
@@ -316,5 +323,5 @@ def _quotient(
             position += 1
             rounds.append((tuple(known[number] for number in np.unique(of_message[low:high]).tolist()), item[3]))
         programmes[shape] = Programme(tuple(rounds))
-    ways = table[:, 0], table[:, 1], table[:, 2].astype(float)
+    ways = table[:, 0], table[:, 1], table[:, 2].astype(float), np.array([each for each, _ in types])
     return Classes(of_place, one_place, of_link, programmes, len(types), *ways, int(of_pair.max(initial=-1)) + 1)

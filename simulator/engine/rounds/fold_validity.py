@@ -129,6 +129,7 @@ def _find_narrow_link(rounds: Sequence[Round], wiring: Wiring, src: Ints, route:
     rate = np.minimum(_even_shares(rounds, wiring, route.first), _even_shares(rounds, wiring, route.last))
     if wiring.ceiling is not None:
         most = np.where(route.middle >= 0, wiring.ceiling[route.middle], np.inf)
+        most *= np.repeat([item.connections for item in rounds], [len(item.src) for item in rounds])[:, None]
         slow = np.argwhere(most < rate[:, None] / (1 + _SAME))
         if len(slow):
             name = wiring.names[int(route.middle[tuple(slow[0])])]

@@ -187,6 +187,7 @@ def prepare_network(
     steady = list(range(classes.types - len(ways), classes.types))
     limit = np.full(classes.types, np.inf)
     np.minimum.at(limit, classes.type_of, ceiling[one_link][classes.link_of])
+    limit *= classes.connections
     limit[steady] = [item.rate for item in disturbances.steady]
     entries = classes.type_of, classes.link_of, classes.messages
     rates = MaxMinRates(capacity[one_link].copy(), *entries, limit, arriving[one_link], wiring.incast)
@@ -210,4 +211,4 @@ def _number_changes(changes: Sequence[LinkChange], links: int) -> Floats:
 def _one_message(item: SteadyTraffic) -> Structure:
     """Steady traffic as a round of one message; its rate in place of a size keeps it apart from others."""
     src, dst = np.array([item.src]), np.array([item.dst])
-    return ((src.tobytes(), dst.tobytes(), np.array([item.rate]).tobytes(), 1),)
+    return ((src.tobytes(), dst.tobytes(), np.array([item.rate]).tobytes(), 1, 1.0),)

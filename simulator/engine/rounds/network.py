@@ -291,7 +291,7 @@ class _Alone(Record):
     def follow_shortened(self, shape: Shape, cut: Sequence[int]) -> Floats:
         """Times of every place; of a long repetition only `cut` periods are followed, if the last ones are alike."""
         structure, scales = shape
-        short = tuple((*item[:3], kept) for item, kept in zip(structure, cut, strict=True))
+        short = tuple((*item[:3], kept, item[4]) for item, kept in zip(structure, cut, strict=True))
         times, ends = self.follow((short, scales))
         left_out = 0.0
         for item, kept, end in zip(self.rounds, cut, ends, strict=True):
