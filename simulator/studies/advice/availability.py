@@ -139,10 +139,11 @@ def availability_of(scenario: Scenario, own_topology: str = "") -> Availability:
     part = sharded_part(scenario.scheduler)
     mesh = ONE_GROUP if part is None else mesh_of(scenario, part)
     found = {family: entries_of(member, mesh) for family, member in members.items()}
+    if found["sparsifier"] is not None:
+        found["sparsifier"] = _on_exchanges(scenario, found["sparsifier"])
     precision = scenario.workload.precision
     if precision.gradients == "fp32" != precision.sent_as and part is None:
-        rounded = _table().travels[precision.sent_as]
-        found["sparsifier"] = _both(found["sparsifier"], rounded)
+        found["sparsifier"] = _both(found["sparsifier"], _travels(scenario))
     if found["topology"] == () and members["topology"].kind == own_topology:
         del members["topology"], found["topology"]
     parts = {family: _part(members[family], rows) for family, rows in found.items()}
@@ -177,11 +178,23 @@ def lines_of_setting(name: str, scenario: Scenario) -> tuple[str, ...]:
 
     `name`: one of `settings` in the table, or `travels` for the format in which the scenario's gradients travel.
     """
-    travels = _table().travels.get(scenario.workload.precision.sent_as, ())
     schedules = {item.framework for item in entries_of(scenario.scheduler) or ()}
-    rows = travels if name == "travels" else _table().settings.get(name, ())
+    rows = _travels(scenario) if name == "travels" else _table().settings.get(name, ())
     entry = _entry_for(scenario, sorted(rows, key=lambda item: item.framework not in schedules))
     return () if entry is None else entry.lines
+
+
+def _travels(scenario: Scenario) -> tuple[Entry, ...]:
+    """Where the scenario's gradients can travel in the format that it states."""
+    return _on_exchanges(scenario, _table().travels.get(scenario.workload.precision.sent_as, ()))
+
+
+def _on_exchanges(scenario: Scenario, rows: tuple[Entry, ...]) -> tuple[Entry, ...]:
+    """The places whose lines change what the scenario exchanges.
+
+    Those of methods and of formats act on the gradients of every step, which local steps do not exchange.
+    """
+    return rows if scenario.scheduler.period is None else tuple(item for item in rows if not item.lines)
 
 
 def lines_in(scenario: Scenario, member: Component) -> tuple[str, ...]:

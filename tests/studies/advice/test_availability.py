@@ -14,7 +14,14 @@ from simulator.scenario.named_parts import read_runtime
 from simulator.schedulers.base import Scheduler
 from simulator.schedulers.sharded import Sharded
 from simulator.sparsifiers.base import Sparsifier
-from simulator.studies.advice.availability import TABLE, _Quantity, availability_of, entries_of, framework_label
+from simulator.studies.advice.availability import (
+    TABLE,
+    _Quantity,
+    availability_of,
+    entries_of,
+    framework_label,
+    lines_of_setting,
+)
 from simulator.topologies.base import Topology
 
 FAMILIES = {"sparsifier": Sparsifier, "scheduler": Scheduler, "topology": Topology}
@@ -105,6 +112,22 @@ def test_without_a_stated_framework_any_released_one_counts():
 def test_what_only_papers_have_is_marked(parts, where):
     made = place(**parts)
     assert (made.status, made.where) == ("research_code", where) and made.lines == ()
+
+
+def test_lines_that_act_on_the_gradients_of_every_step_are_none_of_local_steps():
+    """DDP's communication hooks see buckets of gradients; its model averaging, and DiLoCo, exchange parameters."""
+    steps = {"kind": "local_sgd", "inner_steps": 8}
+    assert place(sparsifier="dense", scheduler=steps).status == "offered"
+    assert place(sparsifier="powersgd", scheduler=steps).status == "research_code"
+    travels = with_value(scenario(sparsifier="dense", scheduler="bucketed"), "workload.precision.travels", "fp16")
+    assert "fp16_compress_hook" in lines_of_setting("travels", travels)[1]
+    assert (
+        lines_of_setting(
+            "travels",
+            scenario(sparsifier="dense", scheduler={"kind": "diloco", "inner_steps": 8}, workload=travels.workload),
+        )
+        == ()
+    )
 
 
 def test_a_textbook_topology_is_given_where_the_cluster_has_it_and_no_code_elsewhere():
