@@ -19,11 +19,12 @@ from simulator.records import Record, replace
 from simulator.reporting.answers.trained import TrainedPlace
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.titles import method_name
+from simulator.schedulers.local_steps import OuterStep
 from simulator.sparsifiers.dense import Dense
 from simulator.studies.quality.observations import HOME, Observation, Target, read_table
 from simulator.studies.quality.study import Study, recipe_of_dense
 from simulator.trainings.runs import Recipe, Setting, changed_parameters
-from simulator.units import count_of
+from simulator.units import count_of, join_words
 
 Method = tuple[str, str, bool, int, float]
 """A method by its kind, its parameters, whether it has error feedback, its local steps, and its density."""
@@ -112,27 +113,29 @@ class MeasuredIterations(Record):
         mine = self.study.steps(setting)
         is_dense = scenario.sparsifier.kind == Dense.kind
         level: Level = "measured" if self.same_model else "transferred"
-        known = [_response(WHAT, method, level, mine.low - mine.log, mine.high - mine.log)]
+        steps = setting.recipe.local_steps
+        known = [_response(WHAT, method, level, (mine.low - mine.log, mine.high - mine.log), steps)]
         # A training counts exchanges; of a scenario with local steps an iteration is one of these.
-        value = math.exp(mine.log) * setting.recipe.local_steps
+        value = math.exp(mine.log) * steps
         if self.dense is not None:
             other = self.study.steps(replace(setting, recipe=recipe_of_dense(setting.recipe), density=1.0))
             value = self.dense * math.exp(mine.log - other.log)
             ends = other.log - other.low, other.log - other.high
-            known = [] if is_dense else [*known, _response(WHAT, Dense.kind, level, *ends)]
+            known = [] if is_dense else [*known, _response(WHAT, Dense.kind, level, ends, steps)]
         if not self.same_model and not is_dense:
             half = math.log(transfer_width()[0])
-            known.append(_response(_CARRIED, method, "assumed", -half, half))
+            known.append(_response(_CARRIED, method, "assumed", (-half, half), steps))
         return Iterations(value, tuple(known))
 
     def warnings(self, scenario: Scenario) -> list[str]:
         """What a reader should know of the iterations: whose they are, and what was carried over."""
+        made = self._unlike_schedule(scenario)
         if self.same_model:
-            return []
+            return made
         place, workload, (width, pairs) = self.place, scenario.workload, transfer_width()
         elements = next(recipe.elements for recipe in self.study.laws if recipe.task == place.task)
         own = f"{workload.name or 'the model of the scenario'} ({workload.numel:,} elements)"
-        made = [
+        made += [
             f"The iterations are those of a small task, {place.task} ({elements:,} elements), and not of {own}. Only "
             f"their ratio to those of dense is carried over; it counts as right within a factor of {width:.2f} in nine "
             f"of ten cases, as {count_of(pairs, 'pair')} of small tasks differ. Train your own model to know."
@@ -148,6 +151,26 @@ class MeasuredIterations(Record):
                 f"{scenario.cluster.workers}."
             )
         return made
+
+    def _unlike_schedule(self, scenario: Scenario) -> list[str]:
+        """What a schedule of local steps does that the trainings did not: they wait for one exchange of all."""
+        scheduler, unlike = scenario.scheduler, list[str]()
+        if (period := scheduler.period) is None:
+            return []
+        if any(part.due > part.ready for part in period.fragments):
+            unlike.append("uses what arrives some steps after it was sent")
+        if (parts := len(period.fragments)) > 1:
+            unlike.append(f"exchanges the model in {parts} parts, at different steps")
+        trained = (items for setting, items in self.study.groups.items() if setting.recipe.local_steps == period.steps)
+        momenta = (item.tuning[-1] for items in trained for item in items)
+        if isinstance(scheduler, OuterStep) and scheduler.outer.kind != "sgd" and not any(momenta):
+            unlike.append(f"applies the mean by an outer optimiser with momentum ({scheduler.outer.kind})")
+        if not unlike:
+            return []
+        return [
+            f"The iterations are those of trainings that waited for an exchange of the whole model and then applied "
+            f"its mean. {scheduler.kind} {join_words(unlike)}; what that does to the iterations was not trained."
+        ]
 
     def setting_of(self, scenario: Scenario) -> Setting:
         """Where in the trainings the scenario's method is looked up. Raises InputError where it was not trained."""
@@ -172,14 +195,15 @@ def local_steps_of(scenario: Scenario) -> int:
     return 1 if period is None else period.steps
 
 
-def _response(what: str, method: str, level: Level, low: float, high: float) -> Response:
+def _response(what: str, method: str, level: Level, ends: tuple[float, float], steps: int) -> Response:
     """The effect of one error of iterations on the logarithm of the time to the target."""
-    more = max(abs(low), abs(high))
-    command = f'sparsim record training YOUR_MODEL.py --method "{method}"'
+    more = max(map(abs, ends))
+    local = f" --set local_steps={steps}" if steps > 1 else ""
+    command = f'sparsim record training YOUR_MODEL.py --method "{method}"{local}'
     measurement = Measurement(f"the iterations of {method} with your own model", command, MINUTES)
     source = "trainings of small tasks" if what == _CARRIED else "seeds of trainings"
     item = Doubt(what, method, level, math.exp(more), more=more, less=more, source=source, measurement=measurement)
-    return Response(item.key, (item,), low, high)
+    return Response(item.key, (item,), *ends)
 
 
 def find_place(study: Study, scenario: Scenario, task: str = "", workers: int = 0, batch_size: int = 0) -> TrainedPlace:

@@ -209,6 +209,25 @@ def test_local_steps_have_iterations_of_their_own(folder, study, tmp_path):
     found = exchanges.find(scenario(folder, local, "sparsifier=dense"))
     assert found.value == pytest.approx(5 * every_step.find(scenario(folder, "sparsifier=dense")).value)
     assert exchanges.of(scenario(folder, "sparsifier=dense")) is None
+    assert {item.measurement.command for response in found.responses for item in response.doubts} == {
+        'sparsim record training YOUR_MODEL.py --method "dense" --set local_steps=5'
+    }
+
+
+@pytest.mark.parametrize(("schedule", "said"), [
+    ("kind: local_sgd", ()),
+    ("kind: diloco, outer_optimiser: {kind: sgd}", ()),
+    ("kind: diloco", ("outer optimiser with momentum",)),
+    ("kind: overlapped_diloco", ("some steps after", "outer optimiser")),
+    ("kind: streaming_diloco, fragments: 2, delay: 1, outer_optimiser: {kind: sgd}", ("some steps after", "2 parts")),
+])  # fmt: skip
+def test_what_a_schedule_does_and_trainings_did_not_is_said(folder, tmp_path, schedule, said):
+    write_training(tmp_path / "0", DENSE, seed=0, local_steps=4)
+    write_training(tmp_path / "1", DENSE, seed=1, local_steps=4)
+    spec = scenario(folder, f"scheduler={{inner_steps: 4, {schedule}}}", "sparsifier=dense")
+    warnings = find_iterations(read_study(str(tmp_path), LOSS), spec, TrainedPlace("made", 4, 8)).warnings(spec)
+    made = [text for text in warnings if "waited for an exchange of the whole model" in text]
+    assert len(made) == bool(said) and all(part in made[0] for part in said)
 
 
 def test_every_key_is_described_and_what_is_described_occurs(folder, tmp_path):
