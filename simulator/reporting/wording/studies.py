@@ -12,9 +12,15 @@ from simulator.reporting.answers.planned import BackwardsPlan, UnknownNeeded
 from simulator.reporting.answers.trained import MethodTime, SettingSteps, TrainingLaw, TrainingQuality
 from simulator.reporting.answers.validated import ValidatedModel, ValidationRow
 from simulator.reporting.wording.blocks import PRINTED, Block, Column, Table, Text, columns, markdown_table, texts
+from simulator.scenario.bandwidths import NIC, WORDS
 from simulator.units import show_minutes, show_time
 
-_UNKNOWNS = {"bandwidth": "bandwidth", "inner_steps": "local steps", "density": "density", "nodes": "nodes"}
+_UNKNOWNS = WORDS | {
+    NIC: "bandwidth",
+    "cluster.nodes": "nodes",
+    "scheduler.inner_steps": "local steps",
+    "sparsifier.density": "density",
+}
 
 
 def plan_blocks(plan: BackwardsPlan) -> Iterator[Block]:
@@ -23,7 +29,7 @@ def plan_blocks(plan: BackwardsPlan) -> Iterator[Block]:
     bound = "met" if now.met else "not met"
     yield Text(f"{plan.scenario}: {target.text}", "title")
     yield f"As it is: {now.shown}, against {target.against}; the target is {bound}. With all else as it is:"
-    yield Table.facts([(_UNKNOWNS[answer.name], _describe_answer(answer)) for answer in plan.answers])
+    yield Table.facts([(_UNKNOWNS[answer.key], _describe_answer(answer)) for answer in plan.answers])
     if plan.note:
         yield Text(plan.note, "note")
     measurement = plan.measurement

@@ -13,7 +13,8 @@ from simulator.prediction.run import plan_of
 from simulator.progress import Watch
 from simulator.records import Record, replace
 from simulator.reporting.answers.advised import BreakEven
-from simulator.scenario.changes import without_measured_collectives, without_randomness
+from simulator.scenario.bandwidths import bandwidth_key
+from simulator.scenario.changes import value_at, without_measured_collectives, without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.candidates import Candidate, dense_candidate
 from simulator.studies.advice.search import Combination
@@ -179,11 +180,11 @@ def crossings(
 
 
 def bandwidth_axis(scenario: Scenario, per_decade: int = PER_DECADE) -> VariedKey:
-    """The bandwidth of the NICs, or inside the node where there is only one node."""
-    inside = scenario.cluster.nodes == 1 and scenario.cluster.network.intra_node is not None
-    low, high = DECADES
+    """The bandwidth that `plan` varies, too, from below what it is; inside the node where there is only one node."""
+    key, (low, high) = bandwidth_key(scenario), DECADES
+    low = math.floor(math.log10(min(10.0**low, value_at(scenario, key))))
     tried = tuple(10 ** (low + i / per_decade) for i in range(per_decade * (high - low) + 1))
-    return VariedKey("cluster.network.intra_node.bandwidth" if inside else "cluster.network.bandwidth", tried)
+    return VariedKey(key, tried)
 
 
 def nodes_axis(scenario: Scenario) -> VariedKey:

@@ -8,6 +8,7 @@ from simulator.prediction.doubts.spread import ALIKE, Ratio
 from simulator.prediction.doubts.verdict import value_of_information
 from simulator.records import replace
 from simulator.reporting.answers.advised import AdviceSummary, Border, Reason, Recommended, SecondBest, Unmeasured
+from simulator.scenario.bandwidths import NIC, WORDS, met_rates
 from simulator.scenario.changes import value_at
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.crossings import bandwidth_axis
@@ -124,8 +125,10 @@ def describe_border(scenario: Scenario, border: Border | None) -> str:
     rate = value_at(scenario, axis.key)
     turns = border.bandwidth_below_which_it_wins is not None
     has = f"; here it is {show_bandwidth(rate, 3)}" if isinstance(rate, float) and turns else ""
-    where, alone = " inside the node" * ("intra_node" in axis.key), ", and by the best guess alone" * (not turns)
-    return f"By bandwidth{where}{alone}, {border.method.partition(' (')[0]} is {border.bandwidth_words}{has}."
+    of, alone = "bandwidth" if axis.key == NIC else WORDS[axis.key], ", and by the best guess alone" * (not turns)
+    least = met_rates(scenario)[0]
+    stays = "" if least.key else f" The {least.words} stays {show_bandwidth(least.rate, 3)}."
+    return f"By {of}{alone}, {border.method.partition(' (')[0]} is {border.bandwidth_words}{has}.{stays}"
 
 
 def find_second(ranking: Ranking, advice: Recommendation, of_all: Recommendation) -> Rival | None:

@@ -24,13 +24,13 @@ from simulator.reporting.answers.planned import (
     TargetNow,
     UnknownNeeded,
 )
+from simulator.scenario.bandwidths import WORDS, met_rates
 from simulator.scenario.changes import value_at, with_value
 from simulator.scenario.cluster import LEFT_OUT
 from simulator.scenario.scenario import Scenario
 from simulator.sparsifiers.dense import Dense
 from simulator.studies.compare.opponent import Opponent, best_dense
 from simulator.studies.planning.targets import (
-    BANDWIDTH,
     FASTER,
     NODE,
     PlanTarget,
@@ -229,7 +229,7 @@ def _answer(
         return replace(made, reason=str(refusals[-1]))
     made = replace(made, status=found.status, upwards=found.upwards, again=found.again)
     if found.status == "never":
-        made = replace(made, reason=_limit_of_transport(scenario, unknown))
+        made = replace(made, reason=_limit_elsewhere(scenario, unknown))
     if found.value is None:
         return replace(made, **shown("best", found.best, "best_reached"))
     # The answers if everything takes as long as at the ends of the interval at the answer; None: beyond the range.
@@ -250,15 +250,21 @@ def _answer(
     return replace(made, **shown("needed", found.value, "reached"), interval=(low, high), interval_shown=interval_shown)
 
 
-def _limit_of_transport(scenario: Scenario, unknown: Unknown) -> str | None:
-    """What software carries of a NIC, where that is less than the rates that were tried."""
-    network = scenario.cluster.network
-    if unknown.key != BANDWIDTH or network.transport is None:
+def _limit_elsewhere(scenario: Scenario, unknown: Unknown) -> str | None:
+    """What stays as it is, whatever the bandwidth that was varied: the narrowest other rate, or what software carries.
+
+    None where nothing does.
+    """
+    network, most = scenario.cluster.network, unknown.tried[-1]
+    if unknown.name != "bandwidth":
         return None
-    most = network.carried_by_nic(unknown.tried[-1], scenario.cluster.nodes)
-    if most >= unknown.tried[-1]:
+    other = next((item for item in met_rates(scenario) if item.key != unknown.key), None)
+    carried = network.carried_by_nic(most, scenario.cluster.nodes) if network.transport is not None else most
+    if other is not None and other.rate < carried:
+        return f"the {other.words} stays {show_bandwidth(other.rate)}, since only the {WORDS[unknown.key]} was varied"
+    if carried >= most or network.transport is None:
         return None
-    return f"{network.transport.kind} carries at most {show_bandwidth(most)} over a NIC, however fast it is"
+    return f"{network.transport.kind} carries at most {show_bandwidth(carried)} over a NIC, however fast it is"
 
 
 class Solution(NamedTuple):

@@ -14,6 +14,7 @@ from simulator.errors import InputError, Problem, suggest_nearest
 from simulator.loading.documents import Document, problems_of
 from simulator.prediction.result import RunResult
 from simulator.records import Record
+from simulator.scenario.bandwidths import bandwidth_key
 from simulator.scenario.changes import value_at
 from simulator.scenario.scenario import Scenario
 from simulator.studies.variants.crossing import VariedKey
@@ -190,9 +191,6 @@ def _value(text: str, dimension: str, name: str) -> float:
 
 
 _MOST_GPUS = 1024
-BANDWIDTH = "cluster.network.bandwidth"
-_RATES = ("cluster.network.between.rate", BANDWIDTH)
-"""Where the bandwidth stands that limits exchanges: of the lines between sites, where there are any, or of the NICs."""
 NAMES = ("bandwidth", "inner_steps", "density", "nodes")
 
 
@@ -245,8 +243,7 @@ def unknowns_of(scenario: Scenario, wanted: Sequence[str] = ()) -> list[Unknown]
 def _all(scenario: Scenario) -> list[Unknown]:
     cluster, rates, made = scenario.cluster, tuple(10 ** (exponent / 2) for exponent in range(6, 29)), list[Unknown]()
     if cluster.nodes > 1:
-        key = next(key for key in _RATES if value_at(scenario, key) is not None)
-        made.append(Unknown(key, rates, name="bandwidth", least=True))
+        made.append(Unknown(bandwidth_key(scenario), rates, name="bandwidth", least=True))
     if value_at(scenario, "scheduler.inner_steps") is not None:
         steps = tuple(float(2**power) for power in range(20))
         made.append(Unknown("scheduler.inner_steps", steps, whole=True, name="inner_steps", least=True))

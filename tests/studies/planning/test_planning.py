@@ -19,6 +19,7 @@ from simulator.prediction.doubts.spread import Response, Spread
 from simulator.prediction.run import run
 from simulator.scenario.changes import with_value
 from simulator.scenario.reading import load
+from simulator.studies.advice.crossings import bandwidth_axis
 from simulator.studies.compare.opponent import best_dense
 from simulator.studies.planning import planning
 from simulator.studies.planning.planning import Solution, find_border, plan_backwards
@@ -283,6 +284,24 @@ def test_of_sites_the_line_between_them_is_asked_for():
     assert answer["key"] == "cluster.network.between.rate"
     target = parse_target("compute utilisation 4 %", Training())
     assert reached(scenario, target, answer["key"], answer["needed"]) == pytest.approx(0.04, rel=0.005)
+
+
+def test_the_narrowest_rate_is_varied_and_what_stays_is_said():
+    """4 MB after every 8 steps of 3 s: 0.25 s of a step are 2 MB/s, behind NICs of 10 MB/s no less than 0.05 s."""
+    leaves = {"kind": "leaf_spine", "nodes_per_leaf": 1, "bandwidth": "10 MB/s", "uplink": "1 MB/s"}
+    scenario = diloco(f"cluster.network={leaves}")
+    (answer,) = plan_backwards(scenario, "iteration time 3.25 s", ["bandwidth"])["answers"]
+    assert (answer["key"], answer["needed"]) == ("cluster.network.uplink", pytest.approx(2e6, rel=1e-3))
+    (answer,) = plan_backwards(scenario, "iteration time 3.04 s", ["bandwidth"])["answers"]
+    assert answer["reason"].startswith("the bandwidth of the NICs stays 80 Mbit/s, since only the bandwidth of the upl")
+    sites = [{"name": name, "nodes": 1, "up": "1 MB/s"} for name in ("a", "b")]
+    wide = {"kind": "wide_area", "bandwidth": "10 MB/s", "sites": sites, "between": {}}
+    behind = diloco(f"cluster.network={wide}")
+    (answer,) = plan_backwards(behind, "iteration time 3.1 s", ["bandwidth"])["answers"]
+    assert answer["reason"].startswith("the uplink of site a stays 8 Mbit/s, since only the bandwidth of the NICs")
+    assert [bandwidth_axis(each).key for each in (scenario, load("two_sites_wan"), load("slow_links"))] == [
+        "cluster.network.uplink", "cluster.network.between.rate", "cluster.network.bandwidth",
+    ]  # fmt: skip
 
 
 def test_node_efficiency_is_the_rate_over_that_of_one_node():
