@@ -73,8 +73,6 @@ def plan_backwards(
     Raises InputError for a target or an unknown that does not exist, and where the scenario cannot be run.
     """
     wanted = parse_target(target, training or Training())
-    if wanted.name == NODE:
-        wanted = replace(wanted, training=wanted.training._replace(node_rate=_rate_of_a_node(scenario)))
     unknowns = unknowns_of(scenario, vary)
     scenario, note = without_replay(scenario)
     if wanted.name == FASTER and scenario.sparsifier.kind == Dense.kind:
@@ -84,6 +82,8 @@ def plan_backwards(
     began = time.process_time()
     now = run(scenario)
     alone = time.process_time() - began
+    if wanted.name == NODE:
+        wanted = replace(wanted, training=wanted.training._replace(node_rate=_rate_of_a_node(scenario)))
     unknowns = [_where_feasible(unknown, now) for unknown in unknowns]
     began = time.process_time()
     now = with_responses(now)
@@ -136,8 +136,15 @@ def _rate_of_a_node(scenario: Scenario) -> float:
     nodes = Unknown("cluster.nodes", (1.0,), whole=True, name="nodes", least=True)
     if (value_at(scenario, "scheduler.shard") or 1) > scenario.cluster.gpus_per_node:
         scenario = with_value(scenario, "scheduler.shard", None)
-    alone = with_value(with_value(nodes.at(scenario, 1), "sparsifier", Dense()), "ignore_memory", True)
-    result = run(alone, intervals=False).result_without_lists
+    try:
+        alone = with_value(with_value(nodes.at(scenario, 1), "sparsifier", Dense()), "ignore_memory", True)
+        result = run(alone, intervals=False).result_without_lists
+    except InputError as error:
+        what = "a scenario that can be run on one node by itself, too, which it is compared with"
+        got = str(replace(error.problems[0], where=f"'{scenario.name}' on one node"))
+        raise InputError(
+            Problem(f"target '{NODE}'", what, got, "a scaling efficiency compares with one GPU instead")
+        ) from None
     return (result.throughput or 0.0) / result.workers
 
 

@@ -313,6 +313,14 @@ def test_node_efficiency_is_the_rate_over_that_of_one_node():
     assert made["answers"][0]["reached"] == pytest.approx(0.9, rel=1e-4)
 
 
+def test_a_scenario_that_one_node_cannot_run_has_no_node_efficiency():
+    with pytest.raises(InputError) as caught:
+        plan_backwards(load("two_level_diloco"), "node efficiency 90 %")
+    (problem,) = caught.value.problems
+    assert problem.where == "target 'node efficiency'" and "can be run on one node by itself" in problem.expected
+    assert "on one node: expected a number of GPUs that share" in problem.got and "8 GPUs in all" in problem.got
+
+
 def test_nodes_are_tried_up_to_eight_times_as_many():
     """1,024 GPUs are there already, and 152 nodes instead of 128 reach the target."""
     (unknown,) = unknowns_of(load("megatron_llama3_70b"), ("nodes",))
