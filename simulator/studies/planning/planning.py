@@ -79,15 +79,15 @@ def plan_backwards(
         hint = "it sends dense gradients: give a target, such as --for 'scaling efficiency 80 %'"
         raise InputError(Problem(f"target '{FASTER}'", "a scenario with another method", f"'{scenario.name}'", hint))
     opponent = best_dense(scenario) if wanted.name == FASTER else None
-    began = time.process_time()
+    began = time.perf_counter()
     now = run(scenario)
-    alone = time.process_time() - began
+    alone = time.perf_counter() - began
     if wanted.name == NODE:
         wanted = replace(wanted, training=wanted.training._replace(node_rate=_rate_of_a_node(scenario)))
     unknowns = [_where_feasible(unknown, now) for unknown in unknowns]
-    began = time.process_time()
+    began = time.perf_counter()
     now = with_responses(now)
-    together, ends = time.process_time() - began, 2 * sum(item.exact for item in now.spread.responses)
+    together, ends = time.perf_counter() - began, 2 * sum(item.exact for item in now.spread.responses)
     each = together / (1 + ends) if ends else alone  # of a batch, or by itself where messages are followed
     points = sum(len(unknown.tried) + _SEARCHED for unknown in unknowns)
     seconds = (2 if opponent else 1) * (each * points + together * len(unknowns))

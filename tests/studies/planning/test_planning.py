@@ -4,6 +4,7 @@ import math
 import sys
 from itertools import islice
 from random import Random
+from time import sleep
 from types import SimpleNamespace
 
 import pytest
@@ -16,7 +17,7 @@ from simulator.errors import InputError
 from simulator.fabrics.transport import PRIORS
 from simulator.prediction.doubts.doubt import Doubt, Measurement
 from simulator.prediction.doubts.spread import Response, Spread
-from simulator.prediction.run import run
+from simulator.prediction.run import run, with_responses
 from simulator.scenario.changes import with_value
 from simulator.scenario.reading import load
 from simulator.studies.advice.crossings import bandwidth_axis
@@ -367,6 +368,15 @@ def test_a_long_search_is_announced(monkeypatch):
     monkeypatch.setattr(planning, "_LONG", 0.0)
     plan_backwards(load("quickstart"), "scaling efficiency 50 %", ["density"], tell=told.append)
     assert len(told) == 1 and told[0] > 0
+
+
+def test_the_announced_seconds_are_those_of_a_clock(monkeypatch):
+    """On a machine that does other things, too, a second of waiting is one, whatever the processor did for us."""
+    told = []
+    monkeypatch.setattr(planning, "_LONG", 0.0)
+    monkeypatch.setattr(planning, "with_responses", lambda now: (sleep(2.0), with_responses(now))[1])
+    plan_backwards(diloco(), "compute utilisation 90 %", ["bandwidth"], tell=told.append)
+    assert told[0] > 2.0
 
 
 def times(scenario):
