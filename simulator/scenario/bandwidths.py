@@ -1,4 +1,7 @@
-"""What "bandwidth" means of a scenario: of all rates that messages between nodes meet, the narrowest that can vary."""
+"""What "bandwidth" means of a scenario: of all rates that messages between nodes meet, the narrowest that can vary.
+
+Behind a narrow line a faster NIC changes nothing, and a search along its bandwidth would say that no bandwidth helps.
+"""
 
 from __future__ import annotations
 
