@@ -10,13 +10,15 @@ from typing import NamedTuple
 from simulator.fabrics.wide_area import WideArea
 from simulator.scenario.changes import value_at
 from simulator.scenario.scenario import Scenario
+from simulator.units import join_words
 
 _NETWORK = "cluster.network."
-_LINE, _STORE = f"{_NETWORK}between.rate", f"{_NETWORK}store.bandwidth"
+_LINES, _STORE = (f"{_NETWORK}between.rate", f"{_NETWORK}between.back"), (f"{_NETWORK}store.bandwidth",)
 NIC, INSIDE = f"{_NETWORK}bandwidth", f"{_NETWORK}intra_node.bandwidth"
 WORDS = {
-    _LINE: "bandwidth between sites",
-    _STORE: "bandwidth of the store",
+    _LINES[0]: "bandwidth between sites",
+    _LINES[1]: "bandwidth back between sites",
+    _STORE[0]: "bandwidth of the store",
     f"{_NETWORK}uplink": "bandwidth of the uplinks",
     NIC: "bandwidth of the NICs",
     INSIDE: "bandwidth inside the node",
@@ -43,13 +45,14 @@ def met_rates(scenario: Scenario) -> list[MetRate]:
     if nodes == 1:
         keys = [INSIDE if network.intra_node is not None else NIC]
     else:
-        keys = [key for key in WORDS if key not in (INSIDE, _LINE if served else _STORE)]
+        keys = [key for key in WORDS if key not in (INSIDE, *(_LINES if served else _STORE))]
     made = [MetRate(rate, WORDS[key], key) for key in keys if (rate := value_at(scenario, key)) is not None]
     if nodes > 1 and isinstance(network, WideArea):
         ends = [
             (getattr(site, end), f"{end}link of site {site.name}") for site in network.sites for end in ("up", "down")
         ]
-        pairs = [] if served else [(pair.rate, f"line from {' to '.join(pair.sites)}") for pair in network.pairs]
+        between = [] if served else network.pairs
+        pairs = [(rate, f"line of {join_words(pair.sites)}") for pair in between for rate in (pair.rate, pair.back)]
         line = network.store if served and network.store is not None else network.between
         streams = line.streams * line.of_stream, f"rate of {line.streams} TCP streams, by their law or as measured,"
         made += [MetRate(rate, words) for rate, words in (*ends, *pairs, streams) if rate is not None]

@@ -16,6 +16,7 @@ LEAVES = "cluster.network={kind: leaf_spine, nodes_per_leaf: 1, bandwidth: 10 Gb
     ("slow_links", (LEAVES % "40 Gbit/s",), "cluster.network.bandwidth"),
     ("two_sites_wan", (), "cluster.network.between.rate"),
     ("two_sites_wan", ("cluster.network.between.rate=20 Gbit/s",), "cluster.network.bandwidth"),
+    ("two_sites_wan", ("cluster.network.between.back=10 Mbit/s",), "cluster.network.between.back"),
 ])  # fmt: skip
 def test_plans_and_advice_vary_the_narrowest_rate(name, changes, key):
     spec = load(name, changes)
