@@ -8,6 +8,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field
 
 from simulator.component import expected
+from simulator.models.layers import MAX_MICRO_BATCHES
 from simulator.models.sharding import Copies, Mesh
 from simulator.schedulers.base import Additions, Scheduler
 from simulator.schedulers.sharded import Place, Sharded, most_together, zero_place
@@ -188,7 +189,7 @@ class FsdpInStages(Fsdp):
     - `runs`: how often the schedule of the pipeline runs in an iteration.
     """
 
-    runs: int = 1
+    runs: int = Field(default=1, ge=1, le=MAX_MICRO_BATCHES)
 
     @property
     def additions(self) -> Additions:

@@ -28,12 +28,17 @@ def test_a_combination_is_called_by_its_parts_and_their_sizes(name, changes, cal
 @pytest.mark.parametrize(
     ("name", "changes", "mesh"),
     [
-        ("hsdp_llama3", ("scheduler=fsdp",), (64, 8, 1, 1, True)),
-        ("hsdp_llama3", ("scheduler={kind: fsdp, shard: 16}", "sparsifier=dense"), (16, 8, 4, 1, False)),
-        ("hsdp_llama3", ("scheduler={kind: fsdp, shard: 4}", "parallelism={tensor: 2}"), (4, 4, 8, 1, True)),
-        ("hsdp_llama3", ("scheduler=fsdp", "parallelism={tensor: 2, context: 2}"), (32, 4, 1, 1, True)),
-        ("hsdp_llama3", ("scheduler=fsdp", "workload.batch_size=6", "workload.micro_batches=3"), (64, 8, 1, 3, True)),
-        ("two_sites_wan", (INSIDE, "cluster.gpus_per_node=4"), (4, 4, 4, 1, False)),
+        ("hsdp_llama3", ("scheduler=fsdp",), (64, 8, 1, 1, True, False)),
+        ("hsdp_llama3", ("scheduler={kind: fsdp, shard: 16}", "sparsifier=dense"), (16, 8, 4, 1, False, False)),
+        ("hsdp_llama3", ("scheduler={kind: fsdp, shard: 4}", "parallelism={tensor: 2}"), (4, 4, 8, 1, True, False)),
+        ("hsdp_llama3", ("scheduler=fsdp", "parallelism={tensor: 2, context: 2}"), (32, 4, 1, 1, True, False)),
+        ("hsdp_llama3", ("scheduler=fsdp", "parallelism={pipeline: {stages: 2}}"), (32, 8, 1, 1, True, True)),
+        (
+            "hsdp_llama3",
+            ("scheduler=fsdp", "workload.batch_size=6", "workload.micro_batches=3"),
+            (64, 8, 1, 3, True, False),
+        ),
+        ("two_sites_wan", (INSIDE, "cluster.gpus_per_node=4"), (4, 4, 4, 1, False, False)),
     ],
 )
 def test_the_mesh_of_64_gpus_or_of_those_of_a_site_by_hand(name, changes, mesh):
