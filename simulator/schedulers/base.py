@@ -112,6 +112,11 @@ class Scheduler(Component, family="scheduler"):
         """How often each bucket is exchanged in an iteration of so many passes."""
         return 1
 
+    @property
+    def reductions_in_turn(self) -> int:
+        """How often in an iteration stages of a pipeline reduce their gradients one stage after the other."""
+        return 0
+
     def in_stages(self, runs: int) -> Scheduler:
         """The schedule in stages of a pipeline, which run theirs so often in an iteration.
 

@@ -39,6 +39,9 @@ class Fsdp(Sharded, kind="fsdp"):
     - `accumulate`: what micro-batches before the last one exchange: `all` (the default of PyTorch), `reduce_scatter`
       (`set_requires_all_reduce(False)`), or `none` (`set_requires_gradient_sync(False)`), which keeps whole gradients
       and is the default, and the only one without `flat`, in stages of a pipeline.
+    - `reduces_first`: whether a stage of a pipeline sends its last gradient on only when its own reductions have ended,
+      so that those of all stages follow each other (PyTorch at the end of 2024: `run_post_backward` is a part of
+      `backward_maybe_with_nosync`).
     """
 
     wires: ClassVar = tuple(
@@ -53,6 +56,7 @@ class Fsdp(Sharded, kind="fsdp"):
     prefetch: int = Field(default=1, ge=1, le=64)
     flat: bool = False
     accumulate: Accumulate | None = None
+    reduces_first: bool = False
 
     @property
     def additions(self) -> Additions:
@@ -199,6 +203,11 @@ class FsdpInStages(Fsdp):
     def rounds(self, passes: int) -> int:
         """Once in each run of the schedule."""
         return self.runs
+
+    @property
+    def reductions_in_turn(self) -> int:
+        """Once in each run, where the last gradient is sent on after them."""
+        return self.runs if self.reduces_first else 0
 
     def gathered_at_once(self, units: Sequence[float]) -> float:
         """All, from the first backward pass on."""

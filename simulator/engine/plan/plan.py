@@ -316,6 +316,10 @@ def _plan(
     live = setup.live and setup.workers > 1
     shared, parts = price_shared(setup, work.shared, priced)
     layers, joint, bubble = price_divided(setup.divided, work.buckets, work.passes.count)
+    if setup.divided is not None and (times := setup.scheduler.reductions_in_turn):
+        reduced = math.fsum(seconds for part in parts if part.name == "reduce" for seconds in part.seconds.tolist())
+        others = setup.divided.parallelism.pipeline.stages - 1
+        bubble = bubble._replace(seconds=bubble.seconds + times * others * reduced)
     plan = Plan(
         setup,
         work,

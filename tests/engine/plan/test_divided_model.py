@@ -424,6 +424,17 @@ def test_runs_of_a_schedule_follow_each_other():
     assert several.idle["waiting_for_stages"] == pytest.approx(4 * one.idle["waiting_for_stages"], rel=1e-9)
 
 
+def test_stages_that_send_on_after_their_reductions_wait_for_those_of_all_others():
+    """In each of two runs, for what a stage reduces of its parameters, in fp32, from three of four GPUs each."""
+    asked = {"kind": "fsdp", "shard": 4, "keep": "forward"}
+    later, sooner = (plan_of(in_stages(2, scheduler=asked | {"reduces_first": first})) for first in (True, False))
+    (reduced,) = [part.seconds for part in later.axis_parts if part.name == "reduce" and part.steps]
+    waits = 2 * (later.setup.divided.parallelism.pipeline.stages - 1) * math.fsum(reduced.tolist())
+    assert later.bubble.seconds - sooner.bubble.seconds == pytest.approx(waits)
+    assert run_point(later).time - run_point(sooner).time == pytest.approx(waits)
+    assert later.bubble.silent == sooner.bubble.silent
+
+
 def test_many_runs_take_as_long_together_as_one_by_one(monkeypatch):
     asked = in_stages(8, chunks=2, batch=64, micro_batches=64, sparsifier={"kind": "topk", "density": 0.01})
     together = run_point(plan_of(asked))
