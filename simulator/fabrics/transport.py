@@ -135,10 +135,10 @@ class Transport(Spec):
 
 _MPI = Transport(
     kind="mpi",
-    staging=1.38e9,
+    staging=1.412e9,
     store_and_forward=True,
     prior_width=2,
-    source="copies from and to the GPU and sums on the CPU, 0.725 ns per byte (scenarios/validation/8xv100-grace)",
+    source="copies from and to the GPU and sums on the CPU, 0.708 ns per byte (scenarios/validation/8xv100-grace)",
 )
 
 PRIORS: dict[str, Transport] = {

@@ -170,7 +170,7 @@ KNOWN = (
         8.0e-6,
         "median of 4,866 calls of cudaLaunchKernel, with the profiler on (facebookresearch/HolisticTraceAnalysis, MIT)",
     ),
-    KnownCost("host_read", "TensorFlow 1.14 with GRACE, V100", 35e-6, "runtimes/grace-tensorflow1"),
+    KnownCost("host_read", "TensorFlow 1.14 with GRACE, V100", 34.9e-6, "runtimes/grace-tensorflow1"),
     KnownCost("negotiation", "Horovod 0.19, 32 RTX 2080 Ti", 0.135e-3, "runtimes/horovod-0.19-pytorch-1.4"),
     KnownCost("negotiation", "Horovod, 16 V100", 0.585e-3, "runtimes/horovod-v100-10gbe"),
     KnownCost("gather_overhead", "PyTorch 1.5, 4 V100", 2.08e-3, "runtimes/pytorch-1.5"),

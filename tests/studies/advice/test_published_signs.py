@@ -115,10 +115,10 @@ def test_constants_of_that_set_up_are_what_two_workers_give():
         return run(with_value(spec, key, value)).document["iteration_time_s"] - spec.measured.iteration_time
 
     host = brentq(lambda x: left(mpi, "cluster.network.transport.staging", 1 / x), 1e-11, 1e-8)
-    assert host == pytest.approx(1 / 1.38e9, rel=0.02)
+    assert host == pytest.approx(1 / 1.412e9, rel=0.02)
     for gigabit in (1, 10, 25):
         rate = grace("dense", 8, gigabit).cluster.network.carried(8)
-        assert rate == pytest.approx(1 / (10 / (gigabit * wire) + 1 / 1.38e9), rel=1e-3)
+        assert rate == pytest.approx(1 / (10 / (gigabit * wire) + 1 / 1.412e9), rel=1e-3)
 
     kernels = topk.cluster.gpu.kernels
 
