@@ -15,7 +15,8 @@ from simulator.errors import InputError, Problem, collect_problems, format_value
 from simulator.loading.documents import Document
 from simulator.loading.finding import only_shipped_files
 from simulator.models.small_cache import LatestResults
-from simulator.prediction.doubts.spread import compare_spreads, is_heavy
+from simulator.prediction.doubts.spread import is_heavy
+from simulator.prediction.doubts.verdict import judge
 from simulator.prediction.run import Prediction, run, with_responses
 from simulator.records import Record, Struct, field, replace
 from simulator.scenario.changes import value_at, with_value, without_randomness
@@ -232,6 +233,10 @@ def _cell(scenario: Scenario, changes: Mapping[str, float]) -> MapCell:
         prediction, rival = run(scenario), run(opponent.scenario)
     except InputError:
         return REFUSED
-    time, other = prediction.lasting.time, rival.lasting.time
-    verdict = compare_spreads(prediction.lasting, rival.lasting).word if time and other else "alike"
-    return describe_cell(time, other, verdict, opponent.words) if time else REFUSED
+    mine, other = prediction.lasting, rival.lasting
+    verdict = judge(mine, other)
+    return (
+        describe_cell(mine.time, other.time, verdict.word if verdict else "alike", opponent.words)
+        if mine.time
+        else REFUSED
+    )

@@ -187,10 +187,10 @@ def better_is_not_slower(spec, result):
     """A network with more bandwidth, or with less latency, does not make the iteration longer.
 
     Where several exchanges share links, what ends sooner may let another one in at a worse time, as under a scheduler
-    by priority, and so may a wait for data that shifts the cycles of the runtime. Where messages of one exchange share
-    links, one that starts earlier takes its share from another, for which others may wait, so that fair sharing is not
-    monotonic either (Graham's anomalies of 1969); that costs a small part of the iteration. Where the host takes time
-    for every message besides, they are done one by one, in an order that the times decide, and it may cost any part.
+    by priority. Where messages of one exchange share links, one that starts earlier takes its share from another, for
+    which others may wait, so that fair sharing is not monotonic either (Graham's anomalies of 1969); that costs a small
+    part of the iteration. Where the host takes time for every message besides, they are done one by one, in an order
+    that the times decide, and it may cost any part.
     The wait for data is that of workers that keep to their mean: where each does local steps of its own, a longer wait
     costs slow and fast ones different parts of their periods. Where an exchange goes on in the next period and paces
     vary, what is measured may wait for one that began in the warm-up, so that all periods are measured from the start.
@@ -205,7 +205,7 @@ def better_is_not_slower(spec, result):
         result = predicted(spec)
     most = 1 + (0.01 if followed or apart else 1e-9)
     several = spec.scheduler.streams > 1 or spec.other_jobs or spec.cluster.background
-    if spec.scheduler.kind in BY_RULE or several or (spec.cluster.loading and spec.cluster.runtime.cycle_time):
+    if spec.scheduler.kind in BY_RULE or several:
         return
     network = spec.cluster.network
     for change in ({"bandwidth": 2 * network.bandwidth}, {"latency": network.latency / 2}):

@@ -169,8 +169,8 @@ class Network:
         """Names of links without capacity that flows wait for."""
         dead = np.flatnonzero(self.loop.capacity <= 0)
         crossed = self.rates.load(self.loop.active, np.ones_like(self.loop.active))
-        names = [int(np.flatnonzero(self.classes.of_link == link)[0]) for link in dead if crossed[link] > 0]
-        return [self.wiring.names[name] for name in names]
+        links = [int(np.flatnonzero(self.classes.of_link == link)[0]) for link in dead if crossed[link] > 0]
+        return [self.wiring.names[link] for link in sorted(links)]
 
     def token_bucket_content(self) -> Floats | None:
         """Bytes that the token buckets of each class of links hold now; None where links have none."""

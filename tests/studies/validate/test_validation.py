@@ -240,7 +240,8 @@ def test_intervals_hold_what_they_say(whole):
     assert 0.85 <= iterations.coverage_90 <= 0.95 and 0.40 <= iterations.coverage_50 <= 0.60
     judged = [row for row in whole.rows if row["intervals"] and not row["used_in_fit"]]
     large = {name for name, count in Counter(row["group"] for row in judged).items() if count >= 10}
-    assert len(large) >= 8 and all(whole.groups[name].coverage_90 >= 0.70 for name in large)
+    held = sorted(whole.groups[name].coverage_90 for name in large)
+    assert len(held) >= 8 and held[0] >= 0.74 and held[1] >= 0.80
     assert whole.on_measured.half_width <= 0.12 and whole.on_measured.n >= 90
 
 
